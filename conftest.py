@@ -1,4 +1,7 @@
-"""For every test directory: a real Kafka broker for the whole run, fresh topics on it, Hypothesis without a clock."""
+"""For every test directory: a real Kafka broker for each worker, topics or stacks on it, Hypothesis without a clock.
+
+A test that stops, cuts, suspends or configures Kafka takes `own_kafka`, or starts another one, and says `own_broker`.
+"""
 
 import os
 import signal
@@ -8,6 +11,7 @@ import hypothesis
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.kafka import broker, reset_topics
+from coldnotify_testkit.stack import Stacks
 
 # A shell has what it starts in the background ignore Ctrl-C, and so all that the tests start, some to interrupt it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -27,9 +31,9 @@ hypothesis.settings.load_profile("house")
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[EmbeddedBroker]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """A running broker, shared by all tests of the run; `kafka.bootstrap` is its address. It begins without topics."""
-    with broker() as running:
+    with broker(tmp_path_factory.mktemp("kafka")) as running:
         yield running
 
 
@@ -38,3 +42,22 @@ def fresh_kafka(kafka: EmbeddedBroker) -> EmbeddedBroker:
     """The shared broker with all of ColdNotify's topics, empty; those that were not are made anew, with other ids."""
     reset_topics(kafka.bootstrap, keep_empty=True)
     return kafka
+
+
+@pytest.fixture(scope="session")
+def stacks(kafka: EmbeddedBroker) -> Stacks:
+    """Starts stacks in the shared broker, each under a prefix of its own."""
+    return Stacks(kafka.bootstrap)
+
+
+@pytest.fixture(scope="module")
+def _own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    with broker(tmp_path_factory.mktemp("own-kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def own_kafka(_own_broker: EmbeddedBroker) -> EmbeddedBroker:
+    """A broker of this module's tests alone, with empty topics, as `fresh_kafka`. They say `own_broker`."""
+    reset_topics(_own_broker.bootstrap, keep_empty=True)
+    return _own_broker

@@ -11,6 +11,8 @@ import pytest
 from coldnotify_kafka.broker import EmbeddedBroker, class_archive, jars
 from coldnotify_kafka.broker.java import Java, find_java
 
+pytestmark = pytest.mark.own_broker("is about the embedded Kafka itself")
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:

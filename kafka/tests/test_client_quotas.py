@@ -15,15 +15,16 @@ EVERYBODY = "ANONYMOUS"
 
 
 @pytest.mark.kafka
-def test_a_principal_above_its_quota_is_slowed_down_until_the_quota_is_removed(kafka: EmbeddedBroker) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+@pytest.mark.own_broker("sets a quota for everybody")
+def test_a_principal_above_its_quota_is_slowed_down_until_the_quota_is_removed(own_kafka: EmbeddedBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": own_kafka.bootstrap})
     admin.create_topics([NewTopic("quotas", 1)])["quotas"].result(60)
     throttled = threading.Event()
 
     def on_throttle(event: ThrottleEvent) -> None:
         throttled.set()
 
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "throttle_cb": on_throttle})
+    producer = Producer({"bootstrap.servers": own_kafka.bootstrap, "throttle_cb": on_throttle})
 
     def is_throttled() -> bool:
         throttled.clear()
@@ -33,13 +34,13 @@ def test_a_principal_above_its_quota_is_slowed_down_until_the_quota_is_removed(k
         return throttled.is_set()
 
     assert not is_throttled()
-    set_producer_quota(kafka.bootstrap, EVERYBODY, 1000)
+    set_producer_quota(own_kafka.bootstrap, EVERYBODY, 1000)
     try:
         wait_for(is_throttled, "a producer above the quota is throttled")
     finally:
-        remove_producer_quota(kafka.bootstrap, EVERYBODY)
+        remove_producer_quota(own_kafka.bootstrap, EVERYBODY)
     wait_for(lambda: not is_throttled(), "the quota is gone")
-    remove_producer_quota(kafka.bootstrap, EVERYBODY)
+    remove_producer_quota(own_kafka.bootstrap, EVERYBODY)
 
 
 @pytest.mark.kafka

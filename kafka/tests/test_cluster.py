@@ -13,6 +13,8 @@ from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
+pytestmark = pytest.mark.own_broker("is about the embedded Kafka itself")
+
 TOPIC = "coldnotify.objects"
 READY_S = 200.0
 """Three JVMs start at once; a busy machine must not fail a test."""

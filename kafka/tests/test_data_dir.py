@@ -6,6 +6,8 @@ from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, data_dir
 from coldnotify_kafka.broker.data_dir import ClusterFile
 from coldnotify_kafka.errors import DataDirectoryError, DataDirectoryInUseError
 
+pytestmark = pytest.mark.own_broker("is about the embedded Kafka itself")
+
 
 def test_a_written_cluster_file_is_read_back_without_remains(tmp_path: Path) -> None:
     assert data_dir.read_cluster_file(tmp_path) is None

@@ -24,6 +24,8 @@ from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+pytestmark = pytest.mark.own_broker("is about the embedded Kafka itself")
+
 TOPIC = "node.test"
 
 

@@ -11,6 +11,8 @@ from coldnotify_kafka.broker import EmbeddedBroker, data_dir, private
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_kafka.errors import DataDirectoryError
 
+pytestmark = pytest.mark.own_broker("is about the embedded Kafka itself")
+
 
 @pytest.fixture(autouse=True)
 def careless_umask() -> Iterator[None]:

@@ -14,6 +14,8 @@ from coldnotify_kafka.errors import DataDirectoryError, DataDirectoryInUseError
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+pytestmark = pytest.mark.own_broker("is about the embedded Kafka itself")
+
 TOPIC, PARTITIONS, RECORDS = "repair.test", 2, 50
 META = "meta.properties"
 DAMAGED = {

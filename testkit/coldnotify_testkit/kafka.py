@@ -1,9 +1,11 @@
 """A real broker, and ColdNotify's topics made new on it."""
 
+import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from coldnotify_kafka import topic_plan, topics
@@ -27,13 +29,18 @@ _POLL_SECONDS = 0.05
 
 
 @contextmanager
-def broker() -> Iterator[EmbeddedBroker]:
+def broker(data_dir: Path | None = None) -> Iterator[EmbeddedBroker]:
     """A broker that is ready, on free ports and temporary data; both are gone at the end, also after Ctrl-C.
 
-    Should the test run itself be killed, the broker still ends with it. Raises BrokerError's subclasses.
+    Should the test run itself be killed, the broker still ends with it; its data then stay, and those in a `data_dir`
+    of pytest's go with a later run. Raises BrokerError's subclasses.
     """
-    with run() as running:
-        yield running
+    try:
+        with run(data_dir=data_dir) as running:
+            yield running
+    finally:
+        if data_dir is not None:
+            shutil.rmtree(data_dir, ignore_errors=True)
 
 
 def reset_topics(bootstrap: str, partitions: int | None = None, *, keep_empty: bool = False) -> None:

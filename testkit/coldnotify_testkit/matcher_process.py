@@ -252,10 +252,10 @@ def timed_records_of(
         consumer.close()
 
 
-def registrations_of(kafka: str, partition: int) -> dict[str, dict[str, Any]]:
+def registrations_of(kafka: str, partition: int, topics: TopicNames = TOPICS) -> dict[str, dict[str, Any]]:
     """Returns the winning records of the registrations topic, by key, merged as a matcher does when it loads."""
     winners: dict[str, dict[str, Any]] = {}
-    for key, value, _ in records_of(kafka, TOPICS.registrations, partition):
+    for key, value, _ in records_of(kafka, topics.registrations, partition):
         name = (key or b"").decode()
         if value is None:
             winners.pop(name, None)

@@ -2,13 +2,14 @@
 
 It follows, by name, what a test and its fixtures call through the functions and classes of tests and testkit. A test
 that starts a stack, a broker or a process in a way that cannot be detected so (a shell command, say) is marked by hand.
-A `pure` test that starts one of these programs nevertheless fails.
+A `pure` test that starts one of these programs nevertheless fails, as does one that starts a Kafka of its own, rather
+than use the worker's, and does not say why by `own_broker`.
 """
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -31,6 +32,10 @@ _STARTS: dict[object, str] = {
     subprocess.check_call: "processes",
 }
 """Markers, by the callable that starts something. `processes` is not a marker, but such a test is not pure."""
+_OWN_BROKER = {stack.running, EmbeddedBroker, EmbeddedCluster, run}
+"""Callables that start a Kafka for one test."""
+_WORKERS_OWN = {"kafka", "stacks"}
+"""The fixtures that share one."""
 _MARKERS = ("stack", "kafka", "pure")
 _TEST_CODE = ("coldnotify_testkit", "coldnotify_simulation.slips")
 """Packages and modules that are followed as tests are."""
@@ -60,6 +65,8 @@ def pytest_configure() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Fixtures count as the test that they are made for."""
     _started.clear()
+    if isinstance(item, pytest.Function) and item.get_closest_marker("own_broker") is None and has_own_broker(item):
+        pytest.fail("it starts a Kafka of its own: use `kafka` or `stacks`, or say why not (own_broker)", pytrace=False)
     return (yield)
 
 
@@ -112,13 +119,19 @@ def markers(item: pytest.Function) -> list[str]:
     return sorted(wanted & set(_MARKERS) - there)
 
 
-def _functions(item: pytest.Function) -> Iterator[Callable[..., object]]:
-    """The test, and the fixtures that it uses, also by way of others."""
+def has_own_broker(item: pytest.Function) -> bool:
+    """Returns true if a test starts a Kafka other than the one that its worker's tests share."""
+    return any("own broker" in _reaches(function) for function in _functions(item, without=_WORKERS_OWN))
+
+
+def _functions(item: pytest.Function, without: Collection[str] = ()) -> Iterator[Callable[..., object]]:
+    """The test, and the fixtures that it uses, also by way of others; `without` those of these names."""
     yield item.function
     definitions = item._fixtureinfo.name2fixturedefs
     for name in item.fixturenames:
-        for definition in definitions.get(name, ()):
-            yield definition.func
+        if name not in without:
+            for definition in definitions.get(name, ()):
+                yield definition.func
 
 
 @cache
@@ -133,6 +146,8 @@ def _reaches(function: object) -> frozenset[str]:
             continue
         seen.add(id(one))
         try:
+            if one in _OWN_BROKER:
+                found.add("own broker")
             if one in _STARTS:
                 found.add(_STARTS[one])
                 continue

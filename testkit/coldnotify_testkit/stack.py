@@ -1,5 +1,6 @@
 """For tests across services: all of ColdNotify as real processes, and a recorder."""
 
+import itertools
 import json
 import os
 import signal
@@ -14,17 +15,22 @@ from typing import Any
 from urllib.request import urlopen
 
 from coldnotify import Connection, Notification, Notify, State
+from coldnotify.publisher import Publisher
 from coldnotify_cli.supervisor import DEATHS_MAX, DEATHS_WINDOW_S
 from coldnotify_kafka.broker.cluster import NODES
 from coldnotify_kafka.broker.free_ports import free_port, free_row
 from coldnotify_kafka.broker.process import spawn
-from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify_testkit.kafka import delete_topics
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 _HOST = "127.0.0.1"
 _START_S = 180.0
+PARTITIONS = 2
+"""The co-partitions of a stack that shares its Kafka. Each costs at the start and at the end."""
+_ALIVE_MAX = 3
+"""The most stacks at once in a shared Kafka, whose heap and threads are those of one for everyday use."""
 _KILLS_MAX = DEATHS_MAX - 2
 """The most kills of a part of a shared stack within the supervisor's window. It leaves room for one more death, in case
 that the part dies of something else, too.
@@ -45,6 +51,8 @@ class Up:
         self.data = directory / "data"
         """Its data directory."""
         self._flags = flags
+        self.topics = TopicNames(settings.get("topics_prefix", DEFAULT_PREFIX))
+        """Its names in Kafka."""
         # Its usual port may be an outgoing connection's own when it is to be listened on. 0.1.0 has no such flag.
         settings = {"usage_port": str(free_port(_HOST)), "kafka": "", **settings}
         self._environ = {**os.environ, **{f"COLDNOTIFY_{name.upper()}": value for name, value in settings.items()}}
@@ -65,6 +73,15 @@ class Up:
     def kafka(self) -> str:
         """Kafka's bootstrap servers."""
         return str(self.report["kafka"])
+
+    @property
+    def in_kafka(self) -> dict[str, str]:
+        """The settings, by name, with which services, commands and publishers find it in Kafka."""
+        return {"kafka": self.kafka, "topics_prefix": self.topics.prefix}
+
+    def publisher(self, **options: Any) -> Publisher:
+        """Returns a publisher to it, over Kafka; `options` are those of Publisher."""
+        return Publisher(self.kafka, topics_prefix=self.topics.prefix, **options)
 
     @property
     def matcher_url(self) -> str:
@@ -180,21 +197,64 @@ class Up:
 
 @contextmanager
 def running(directory: Path, *flags: str, **settings: str) -> Iterator[Up]:
-    """All of ColdNotify, ready; stopped in order at the end. `settings` by name: auth="any" for COLDNOTIFY_AUTH."""
-    up = Up(directory, *flags, **settings)
-    try:
-        up.start()
+    """All of ColdNotify with a Kafka of its own, ready; stopped in order at the end. Its test says `own_broker`.
+
+    `settings` by name: auth="any" for COLDNOTIFY_AUTH.
+    """
+    with _started(Up(directory, *flags, **settings)) as up:
         yield up
-    finally:
-        up.stop()
 
 
 @contextmanager
 def installation(kafka: str, prefix: str, directory: Path, *flags: str, **settings: str) -> Iterator[Up]:
     """All of ColdNotify but Kafka, under its own prefix in a Kafka that others use, too; its topics go at the end."""
-    with running(directory, *flags, kafka=kafka, topics_prefix=prefix, **settings) as up:
+    try:
+        with _started(Up(directory, *flags, kafka=kafka, topics_prefix=prefix, **settings)) as up:
+            yield up
+    finally:
+        delete_topics(kafka, TopicNames(prefix))
+
+
+class Stacks:
+    """Starts stacks that share one Kafka. Each has a prefix that no other one had, and its topics go with it."""
+
+    def __init__(self, kafka: str) -> None:
+        """`kafka`: its bootstrap servers."""
+        self.kafka = kafka
+        self._numbers = itertools.count(1)
+        self._alive: set[str] = set()
+        """Prefixes of those that run."""
+
+    @contextmanager
+    def running(self, directory: Path, *flags: str, **settings: str) -> Iterator[Up]:
+        """All of ColdNotify but Kafka, ready; stopped in order at the end. `settings` by name, as those of `running`.
+
+        Its topics have two co-partitions, unless a flag says how many. A `topics_prefix` among the settings is for
+        texts that name topics; what other tests left under it goes first.
+        """
+        assert len(self._alive) < _ALIVE_MAX, f"{_ALIVE_MAX} stacks share this Kafka already"
+        if not any(flag.startswith("--partitions") for flag in flags):
+            flags = (*flags, f"--partitions={PARTITIONS}")
+        if prefix := settings.pop("topics_prefix", ""):
+            assert prefix not in self._alive, f"{prefix} is another stack's"
+            delete_topics(self.kafka, TopicNames(prefix))
+        else:
+            prefix = f"stack-{next(self._numbers)}."
+        self._alive.add(prefix)
+        try:
+            with installation(self.kafka, prefix, directory, *flags, **settings) as up:
+                yield up
+        finally:
+            self._alive.remove(prefix)
+
+
+@contextmanager
+def _started(up: Up) -> Iterator[Up]:
+    try:
+        up.start()
         yield up
-    delete_topics(kafka, TopicNames(prefix))
+    finally:
+        up.stop()
 
 
 class Recorder:

@@ -85,6 +85,31 @@ def test_pure_tests_can_be_selected(pytester: pytest.Pytester) -> None:
     assert set(collected(pytester, "-m", "pure")) == {"test_adds"}
 
 
+OWN = """
+import pytest
+from coldnotify_testkit import kafka as helpers
+
+def never(): helpers.broker()
+
+@pytest.fixture
+def kafka(): return never  # as that of the worker
+
+def test_shares(kafka): pass
+def test_says_nothing(tmp_path): (lambda: None if tmp_path else never())()
+@pytest.mark.own_broker("stops Kafka")
+def test_says_why(tmp_path): (lambda: None if tmp_path else never())()
+"""
+
+
+def test_a_test_with_a_kafka_of_its_own_says_why(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nmarkers =\n" + "".join(f"  {name}: x\n" for name in (*MARKS, "own_broker")))
+    pytester.makepyfile(test_own=OWN)
+    plugins = ("-p", "coldnotify_testkit.order", "-p", "coldnotify_testkit.needs")
+    result = pytester.runpytest_inprocess("-p", "no:randomly", *plugins)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*test_says_nothing*", "it starts a Kafka of its own: use `kafka` or `stacks`, or *"])
+
+
 def test_a_pure_test_that_starts_java_fails(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nmarkers = pure: x\n")
     java = pytester.mkdir("bin") / "java"

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 from coldnotify_testkit.browser import Browser, browser
-from coldnotify_testkit.stack import Up, running
+from coldnotify_testkit.stack import Stacks, Up
 
 _SETTINGS = {
     # Pages come from origins of their own, at ports that are not known yet.
@@ -20,11 +20,18 @@ _users: set[str] = set()
 """The modules with a test that wants it."""
 
 
+@pytest.fixture(scope="session")
+def _ends_before_kafka(stacks: Stacks) -> Iterator[Stacks]:
+    """Ends the shared stack where it still runs at the end, or where tests were broken off."""
+    yield stacks
+    _end()
+
+
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Up:
+def up(_ends_before_kafka: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Up:
     """Everything running, shared by the tests that harm nobody; each uses names of its own."""
     if not _up:
-        _up.append(_shared.enter_context(running(tmp_path_factory.mktemp("up"), **_SETTINGS)))
+        _up.append(_shared.enter_context(_ends_before_kafka.running(tmp_path_factory.mktemp("up"), **_SETTINGS)))
         _up[0].shared = True
     return _up[0]
 
@@ -54,13 +61,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     try:
         return (yield)
     finally:
-        if nextitem is None or _module(nextitem) not in _users:
+        if nextitem is not None and _module(nextitem) not in _users:
             _end()
-
-
-def pytest_sessionfinish() -> None:
-    """Ends it where tests were broken off."""
-    _end()
 
 
 def _end() -> None:

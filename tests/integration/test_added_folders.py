@@ -19,7 +19,7 @@ from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.kafka import free_port
-from coldnotify_testkit.stack import running
+from coldnotify_testkit.stack import PARTITIONS, Stacks
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -179,10 +179,10 @@ def test_it_is_deployed_and_watched(tree: Path) -> None:
     assert "ToyIsSilent" in {rule["alert"] for group in groups for rule in group["rules"]}
 
 
-def test_both_run(path_of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_run(stacks: Stacks, path_of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", path_of)
     settings = {"toy_port": str(free_port()), "gateway_line_port": str(free_port()), "gateway_line_text": "hello"}
-    with running(tmp_path, **settings) as up:
+    with stacks.running(tmp_path, **settings) as up:
         assert up.report["toy"].endswith(settings["toy_port"])
         assert up.report["pids"]["toy"]
         url = f"{up.matcher_url}/v1/domains/toy/groups/toy/objects/toy"
@@ -191,9 +191,9 @@ def test_both_run(path_of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with socket.create_connection((host, int(port)), WAIT_S) as connection, connection.makefile() as file:
             assert file.read() == "hello\n"
         report = up.report
-        environ = {"kafka": up.kafka, "http": report["http"], "matcher": report["matcher"], "usage": report["usage"]}
+        environ = {**up.in_kafka, "http": report["http"], "matcher": report["matcher"], "usage": report["usage"]}
         environ |= {"gateway_http": report["gateways_http"][0], "parts": f"toy={report['toy']}"}
-        said = coldnotify("doctor", "--json", **environ)
+        said = coldnotify("doctor", "--json", f"--partitions={PARTITIONS}", **environ)
         findings = [json.loads(line) for line in said.stdout.splitlines()]
         assert [one["state"] for one in findings if one["what"] == "toy source"] == ["ok"], said.stdout
         assert [one for one in findings if one["what"] == "gateway" and one["words"].startswith("line ")], said.stdout

@@ -6,20 +6,16 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_gateway_frame
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import REASON_HEADER
-from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import ClientFrame, Close, Hello
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.stack import PARTITIONS, Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
-
-TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -36,7 +32,7 @@ def bystander(up: Up, request: pytest.FixtureRequest) -> Iterator[None]:
         ou.register(name).subscribe(told)
         wait_for(lambda: told.seen, "the bystander is registered")
         yield
-        with Publisher(kafka=up.kafka) as publisher:
+        with up.publisher() as publisher:
             publisher.publish("animal.observer", "region-1", name, version=1)
         wait_for(lambda: told.newest(name) == 1, "the bystander is served")
         assert ou.status.last_problem is None
@@ -130,7 +126,7 @@ def test_a_number_that_is_none_names_the_parameter_and_fills_no_log(up: Up, path
 @pytest.mark.usefixtures("bystander")
 def test_a_bad_publish_over_kafka_goes_to_rejected_and_hides_nothing(up: Up) -> None:
     """Also a null: the newest version is still told to whoever registers later."""
-    partition = partition_of("animal.observer", "region-1", 8)
+    partition = partition_of("animal.observer", "region-1", PARTITIONS)
     records: list[tuple[bytes, bytes | None, str]] = [
         (b"animal.observer/region-1/good", b'{"version": -7}', "version"),
         (b"animal.observer/region-1/good", b'{"verison": 7}', "verison"),
@@ -140,19 +136,23 @@ def test_a_bad_publish_over_kafka_goes_to_rejected_and_hides_nothing(up: Up) -> 
         (b"no domain/region-1/x", b'{"version": 7}', "domain"),
     ]
     producer = Producer({"bootstrap.servers": up.kafka})
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish("animal.observer", "region-1", "good", version=5)
     errors = []
     for key, value, _ in records:
         producer.produce(
-            TOPICS.objects, key=key, value=value, partition=partition, on_delivery=lambda error, _: errors.append(error)
+            up.topics.objects,
+            key=key,
+            value=value,
+            partition=partition,
+            on_delivery=lambda error, _: errors.append(error),
         )
     assert producer.flush(30) == 0
     assert set(errors) == {None}
 
-    rejected = Consumer({"bootstrap.servers": up.kafka, "group.id": "test-rejected"})
-    count = len(rejected.list_topics(TOPICS.rejected, timeout=30).topics[TOPICS.rejected].partitions)
-    rejected.assign([TopicPartition(TOPICS.rejected, p, 0) for p in range(count)])
+    rejected = Consumer({"bootstrap.servers": up.kafka, "group.id": up.topics.group("test-rejected")})
+    count = len(rejected.list_topics(up.topics.rejected, timeout=30).topics[up.topics.rejected].partitions)
+    rejected.assign([TopicPartition(up.topics.rejected, p, 0) for p in range(count)])
     reasons: dict[tuple[bytes | None, bytes | None], str] = {}
 
     def all_there() -> bool:

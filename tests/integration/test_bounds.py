@@ -12,14 +12,13 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.frames import encode, encode_length
 from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, GatewayFrame, Hello, Register, SyncChunk
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.raw_client import RawClient
-from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running
+from coldnotify_testkit.stack import Recorder, Stacks, Up, get_json, notify
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
@@ -48,12 +47,12 @@ FRAME_BYTES_MAX = 32 * 1024
 
 
 @pytest.fixture(scope="module")
-def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def bounded(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """All of it, with low bounds."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     settings = {f"gateway_{name}": str(value) for name, value in SETTINGS.items()}
-    with running(tmp_path_factory.mktemp("bounded"), **settings) as up:
+    with stacks.running(tmp_path_factory.mktemp("bounded"), **settings) as up:
         yield up
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -68,7 +67,7 @@ def up(bounded: Up, request: pytest.FixtureRequest) -> Iterator[Up]:
         ou.register(name).subscribe(told)
         wait_for(lambda: told.seen, "the bystander is registered")
         yield bounded
-        with Publisher(kafka=bounded.kafka) as publisher:
+        with bounded.publisher() as publisher:
             publisher.publish(DOMAIN, GROUP, name, version=1)
         wait_for(lambda: told.newest(name) == 1, "the bystander is served")
         assert ou.status.last_problem is None
@@ -116,7 +115,7 @@ class Sipping(RawClient):
 
 def test_clients_that_never_read(up: Up) -> None:
     count = 30
-    with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
+    with ExitStack() as stack, up.publisher() as publisher:
         stuck = [stack.enter_context(Sipping(up)) for _ in range(count)]
         for i, one in enumerate(stuck):
             one.hello(f"stuck-{i}", "hot")
@@ -144,7 +143,7 @@ def test_clients_that_never_read(up: Up) -> None:
 def test_a_client_that_never_acknowledges_a_page_is_sent_no_other(up: Up) -> None:
     names = [f"paged-{i}" for i in range(64)]  # 256 KB: some pages
     told = Recorder()
-    with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
+    with ExitStack() as stack, up.publisher() as publisher:
         for name in names:
             publisher.publish(DOMAIN, GROUP, name, version=1, payload=PAYLOAD)
         publisher.flush(60)
@@ -178,7 +177,7 @@ def test_a_client_that_never_acknowledges_a_page_is_sent_no_other(up: Up) -> Non
 
 def test_a_client_that_never_acknowledges_a_version_is_told_each_and_nothing_of_it_is_kept(up: Up) -> None:
     count, versions = 10, 500
-    with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
+    with ExitStack() as stack, up.publisher() as publisher:
         silent = [stack.enter_context(Sipping(up)) for _ in range(count)]
         for i, one in enumerate(silent):
             one.hello(f"unacked-{i}", "unacked")
@@ -199,7 +198,7 @@ def test_a_client_that_never_acknowledges_a_version_is_told_each_and_nothing_of_
 
 def test_clients_that_ask_for_more_than_they_read_are_closed(up: Up) -> None:
     names = [f"big-{i}" for i in range(64)]
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for name in names:
             publisher.publish(DOMAIN, GROUP, name, version=1, payload=PAYLOAD)
     cut_off = metric(up, "coldnotify_gateway_connections_cut_off_total")
@@ -284,7 +283,7 @@ def test_who_sends_or_reads_a_byte_a_second_is_served_at_that_pace_and_nobody_fe
     assert len(register) < len(hello)
     sips, a_second = 20, 80
     peak_bytes = 0.0
-    with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
+    with ExitStack() as stack, up.publisher() as publisher:
         quick = stack.enter_context(notify(up, "quick", None))
         quick.register("beside").subscribe(told)
         wait_for(lambda: told.seen, "the one beside them is registered")

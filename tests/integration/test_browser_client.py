@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 
 import pytest
 from coldnotify import Message
-from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.gateway_process import GatewayProcess
@@ -117,7 +116,7 @@ def site(compiled: Path, tmp_path: Path) -> Iterator[str]:
 def test_a_page_learns_comes_back_and_remembers(up: Up, site: str, tmp_path: Path) -> None:
     addresses = [f"ws://{up.report['web']}", f"ws://{up.report['http']}"]
     query = urlencode({"domain": DOMAIN, "group": GROUP, "address": addresses}, doseq=True)
-    with Publisher(up.kafka) as publisher, browser(tmp_path / "chromedriver.log") as window:
+    with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
         window.open(f"{site}?{query}")
         window.wait_for(f"{TOLD} == 'camera null null'", "nothing was published")
         publisher.publish(DOMAIN, GROUP, "camera", version=9007199254740993, payload={"fps": 5})
@@ -153,7 +152,7 @@ def items(of: str) -> str:
 def test_a_page_is_told_every_message_of_a_channel(up: Up, site: str, tmp_path: Path) -> None:
     group, channel = "pages-of-channels", "tasks"
     query = urlencode({"domain": DOMAIN, "group": group, "address": f"ws://{up.report['web']}", "channel": channel})
-    with Publisher(up.kafka) as publisher, browser(tmp_path / "chromedriver.log") as window:
+    with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
         sent = [publisher.send(DOMAIN, group, channel, {"number": number}).offset for number in range(2)]
         window.open(f"{site}?{query}")
         told = items("messages")
@@ -185,7 +184,7 @@ def test_a_page_is_told_how_members_are_described(up: Up, site: str, tmp_path: P
         "lamps.subscribe(({ objectId, version, description }) =>"
         " window.described.push(`${objectId} ${version} ${description?.Room}`))"
     )
-    with Publisher(up.kafka) as publisher, browser(tmp_path / "chromedriver.log") as window:
+    with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
         publisher.describe(DOMAIN, group, "lamp-1", {"Kind": "lamp", "Room": 410})
         window.open(f"{site}?{query}")
         window.wait_for(CAUGHT_UP, "it is caught up")
@@ -280,7 +279,7 @@ def test_the_ledger_knows_what_a_page_has_not_taken(up: Up, site: str, tmp_path:
         return None if said is None else str(said["state"])
 
     query = urlencode({"domain": DOMAIN, "group": group, "address": f"ws://{up.report['web']}"})
-    with Publisher(up.kafka, http=up.report["http"]) as publisher, browser(tmp_path / "chromedriver.log") as window:
+    with up.publisher(http=up.report["http"]) as publisher, browser(tmp_path / "chromedriver.log") as window:
         first = publisher.publish(DOMAIN, group, "lens", version=1)
         window.open(f"{site}?{query}")
         window.run(RAISING, *arguments, "throw new TypeError('no such lens\\nand more')")
@@ -319,7 +318,10 @@ def test_the_ledger_knows_what_a_page_has_not_taken(up: Up, site: str, tmp_path:
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_a_page_from_elsewhere_and_a_second_tab_are_told_why(up: Up, site: str, tmp_path: Path) -> None:
     origin = site.removesuffix("/index.html")
-    with GatewayProcess(up.kafka) as gateway, browser(tmp_path / "chromedriver.log") as window:
+    with (
+        GatewayProcess(up.kafka, topics_prefix=up.topics.prefix) as gateway,
+        browser(tmp_path / "chromedriver.log") as window,
+    ):
         gateway.wait_ready()
         query = urlencode({"domain": DOMAIN, "group": "foreign", "address": f"ws://127.0.0.1:{gateway.web_port}"})
         window.open(f"{site}?{query}")
@@ -359,7 +361,7 @@ def test_a_page_whose_machine_slept_or_changed_its_network_comes_back(up: Up, si
     query = urlencode({"domain": DOMAIN, "group": group, "address": f"ws://127.0.0.1:{port}"})
     with (
         Network() as network,
-        Publisher(up.kafka) as publisher,
+        up.publisher() as publisher,
         browser(tmp_path / "chromedriver.log") as window,
     ):
         proxy = network.proxy(("127.0.0.1", port), (host, int(web_port)))
@@ -434,7 +436,7 @@ def test_the_example_with_react(up: Up, site: str, tmp_path: Path) -> None:
     group = "pages-with-react"
     query = urlencode({"of": [DOMAIN, group, "page", f"ws://{up.report['web']}"]}, doseq=True)
     shown = "document.querySelector('#root').innerText"
-    with Publisher(up.kafka) as publisher, browser(tmp_path / "chromedriver.log") as window:
+    with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
         window.open(f"{site.replace('index.html', 'react.html')}?{query}")
         window.wait_for(f"{shown} == 'version null: null'", "nothing was published")
         publisher.publish(DOMAIN, group, "camera-config", version=7, payload={"fps": 5})

@@ -16,24 +16,22 @@ from coldnotify.http_publisher import HttpPublisher
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.server_sent_events import events_of
-from coldnotify_testkit.stack import Up
+from coldnotify_testkit.stack import PARTITIONS, Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-TOPICS = TopicNames()
-
 pytestmark = pytest.mark.kafka
 
 DOMAIN, GROUP = "channels.test", "region-1"
-HOME = partition_of(DOMAIN, GROUP, 8)
+HOME = partition_of(DOMAIN, GROUP, PARTITIONS)
 
 
 class Sender:
     """Sends with no library of ours."""
 
-    def __init__(self, kafka: str) -> None:
-        self._producer = Producer({"bootstrap.servers": kafka})
+    def __init__(self, kafka: str, topics: TopicNames) -> None:
+        self._producer, self._topics = Producer({"bootstrap.servers": kafka}), topics
 
     def send(self, channel: str, *payloads: object, partition: int = HOME, **headers: str) -> None:
         for payload in payloads:
@@ -41,7 +39,7 @@ class Sender:
         self.flush()
 
     def hand_over(self, key: str | None, value: str, partition: int = HOME, **headers: str) -> None:
-        self._producer.produce(TOPICS.channels_1d, value, key, partition, headers=list(headers.items()))
+        self._producer.produce(self._topics.channels_1d, value, key, partition, headers=list(headers.items()))
 
     def flush(self) -> None:
         assert self._producer.flush(WAIT_S) == 0
@@ -80,7 +78,7 @@ class Unit:
 
 @pytest.fixture(scope="module")
 def sender(up: Up) -> Iterator[Sender]:
-    with closing(Sender(up.kafka)) as sender:
+    with closing(Sender(up.kafka, up.topics)) as sender:
         yield sender
 
 
@@ -91,14 +89,15 @@ def test_every_message_is_told_live_and_after_sleep_whoever_sent_it(up: Up, send
         wait_for(lambda: unit.payloads("tasks") == [0, 1], "what was sent before")
         HttpPublisher(up.http_url).send(DOMAIN, GROUP, "tasks", 2)
         argv = [sys.executable, "-m", "coldnotify_cli.main", "send", DOMAIN, GROUP, "tasks", "--payload", "3"]
-        subprocess.run([*argv, f"--kafka={up.kafka}"], check=True, capture_output=True, timeout=2 * WAIT_S)
+        in_kafka = (f"--kafka={up.kafka}", f"--topics-prefix={up.topics.prefix}")
+        subprocess.run([*argv, *in_kafka], check=True, capture_output=True, timeout=2 * WAIT_S)
         sender.send("tasks", 4, 5, 6)
         wait_for(lambda: len(unit.told["tasks"]) >= 7, "what is sent live")
         assert unit.payloads("tasks") == list(range(7))
         previous = [message.previous for message in unit.told["tasks"]]
         assert previous[1:] == [message.offset for message in unit.told["tasks"]][:-1]
     sender.send("tasks", 7, 8)
-    sender.send("tasks", 9, partition=(HOME + 1) % 8)  # moved home by whoever owns that partition
+    sender.send("tasks", 9, partition=(HOME + 1) % PARTITIONS)  # moved home by whoever owns that partition
     with Unit(up, "worker", tmp_path / "state", "tasks") as unit:
         unit.caught_up()
         wait_for(lambda: len(unit.told["tasks"]) >= 3, "what was sent meanwhile")
@@ -170,7 +169,7 @@ def test_what_is_gone_is_missed_with_the_reason(up: Up, sender: Sender, tmp_path
         last = unit.told["logs"][-1].offset
     sender.send("logs", *range(10, 20))
     admin = AdminClient({"bootstrap.servers": up.kafka})
-    (removed,) = admin.delete_records([TopicPartition(TOPICS.channels_1d, HOME, last + 6)]).values()
+    (removed,) = admin.delete_records([TopicPartition(up.topics.channels_1d, HOME, last + 6)]).values()
     assert removed.result(WAIT_S).low_watermark == last + 6
     pids = up.kill("matcher")  # what it has in memory could still be told
     up.wait_ready(other_than=pids)
@@ -276,7 +275,8 @@ def test_watched_from_the_command_line_and_judged(up: Up, tmp_path: Path) -> Non
         return subprocess.run(argv, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
 
     def send(*more: str) -> None:
-        run = call("send", DOMAIN, GROUP, "seen", *more, f"--kafka={up.kafka}", f"--history={sent}")
+        run = call("send", DOMAIN, GROUP, "seen", *more, f"--kafka={up.kafka}", f"--topics-prefix={up.topics.prefix}",
+                   f"--history={sent}")  # fmt: skip
         assert run.returncode == 0, run.stderr
 
     def watch(*more: str) -> list[str]:

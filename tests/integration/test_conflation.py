@@ -18,7 +18,7 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.kafka import committed
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, group_of
-from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
 TOPICS = TopicNames()
@@ -32,10 +32,10 @@ _INTERVAL = re.compile(rf'^coldnotify_matcher_conflation_interval_seconds{{domai
 
 
 @pytest.fixture(scope="module")
-def slowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def slowed(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running; what follows a publish within 3 s is held, in another domain as long as gateways need."""
     conflation = f"{DOMAIN}=3000,{TUNED}=auto,*=0"
-    with running(tmp_path_factory.mktemp("up"), matcher_conflation=conflation) as one:
+    with stacks.running(tmp_path_factory.mktemp("up"), matcher_conflation=conflation) as one:
         yield one
 
 
@@ -51,7 +51,7 @@ def test_of_many_versions_the_client_sees_few_and_the_newest_at_last(slowed: Up,
     told = Recorder()
     with notify(slowed, "few", tmp_path / "state.json") as ou:
         settle(ou, told, "busy", "calm")
-        with Publisher(kafka=slowed.kafka) as publisher:
+        with slowed.publisher() as publisher:
             for version in range(1, VERSIONS + 1):
                 publisher.publish(DOMAIN, GROUP, "busy", version=version)
         wait_for(lambda: told.newest("busy") == VERSIONS, "the newest is told")
@@ -65,7 +65,7 @@ def test_another_object_does_not_move_the_cursor_over_one_that_is_held(slowed: U
     told = Recorder()
     with notify(slowed, "cursor", tmp_path / "state.json") as ou:
         settle(ou, told, "held", "other")
-        with Publisher(kafka=slowed.kafka) as publisher:
+        with slowed.publisher() as publisher:
             publisher.publish(DOMAIN, GROUP, "held", version=1)
             wait_for(lambda: told.newest("held") == 1, "the first leaves at once")
             before = ou.status.cursor
@@ -100,7 +100,7 @@ def test_a_gateway_that_lags_makes_the_interval_grow_and_the_newest_is_told(slow
     ou = Notify(domain=TUNED, group_id=GROUP, client_id="ou", state=State(None), connection=Connection(host, port))
     pids = slowed.report["pids"]
     pid = pids.get("gateway-1", pids.get("gateway"))
-    with ou, Publisher(kafka=slowed.kafka) as publisher:
+    with ou, slowed.publisher() as publisher:
         ou.register("busy").subscribe(told)
         wait_for(lambda: told.seen and ou.status.pending == 0, "it is registered")
         wait_for(lambda: interval_s(slowed) == 0, "nothing lags")

@@ -7,7 +7,6 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_testkit.browser import MISSING, Browser
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
@@ -38,7 +37,7 @@ def open_group(window: Browser) -> None:
 
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_the_console_shows_explains_and_publishes(up: Up, window: Browser, tmp_path: Path) -> None:
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, GROUP, "camera", version=1)
         publisher.send(DOMAIN, GROUP, "site/tasks", "<b>look north</b>", to=["camera"])
     told = {name: Recorder() for name in ("oslo", "tromso")}
@@ -60,7 +59,7 @@ def test_the_console_shows_explains_and_publishes(up: Up, window: Browser, tmp_p
             " == 'NAME STARTS WITH \"cam\" 1 1 of 1 oslo'",
             "the query, its member, and who has it",
         )
-        with Publisher(up.kafka) as publisher:
+        with up.publisher() as publisher:
             sent = publisher.send(DOMAIN, GROUP, "site/tasks", "south")
         row = "document.querySelector('#channels tbody')?.innerText.split(/\\s+/).join(' ')"
         window.wait_for(f"{row} == 'site/tasks {sent.offset} 0 of 1 1'", "the channel, and that one is behind")
@@ -137,7 +136,7 @@ def test_each_group_client_object_and_search_has_an_address_and_what_has_the_foc
     group, long = "places", "sensor/" + "x" * 60 + "/humidity"
     told = Recorder()
     client = notify(up, "oslo", tmp_path / "oslo", group=group)
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, group, "camera", version=1, payload={"fps": 5})
         publisher.publish(DOMAIN, group, long, version=1)
         publisher.publish(DOMAIN, "..", "humidity", version=1)
@@ -223,7 +222,7 @@ def test_who_lacks_something_is_asked_of_the_service_and_what_is_old_is_not_show
     up: Up, window: Browser
 ) -> None:
     group = "lacking-only"
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         for number in range(3):
             publisher.publish(DOMAIN, group, f"object-{number}", version=1)
     for number in range(3):
@@ -306,7 +305,7 @@ def test_tenants_what_each_uses_and_who_is_refused(up: Up, window: Browser) -> N
 @pytest.mark.skipif(not AXE.exists(), reason="npm ci in clients/browser has not been run here")
 def test_axe_core_finds_nothing_in_light_and_dark(up: Up, window: Browser, tmp_path: Path) -> None:
     group = "accessible"
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, group, "camera", version=1, payload={"fps": 5})
         publisher.send(DOMAIN, group, "tasks", "look north")
     body = {"domain": DOMAIN, "group": group, "client": "oslo", "registrations": ["camera", "none"], "cursor": None}
@@ -346,7 +345,7 @@ def test_axe_core_finds_nothing_in_light_and_dark(up: Up, window: Browser, tmp_p
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_the_matrix_of_a_large_group_has_all_clients_and_objects_in_reach(up: Up, window: Browser) -> None:
     group, clients, objects = "large", 260, 120
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         for number in range(objects):
             publisher.publish(DOMAIN, group, f"object-{number:03}", version=1)
 

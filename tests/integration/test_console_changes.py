@@ -7,7 +7,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 from coldnotify import Message
-from coldnotify.publisher import Publisher
 from coldnotify_testkit.browser import MISSING, Browser
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
@@ -57,7 +56,7 @@ def no_violations(window: Browser, where: str) -> None:
 
 def test_an_objects_page_has_its_history(up: Up, window: Browser) -> None:
     group = "history-shown"
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, group, "camera", version=1, payload={"fps": "<b>5</b>"})
         publisher.publish(DOMAIN, group, "camera", version=9007199254740993, payload={"note": "x" * 300}, source="oslo")
         publisher.publish(DOMAIN, group, "gone", version=1)
@@ -81,7 +80,7 @@ def test_an_objects_page_has_its_history(up: Up, window: Browser) -> None:
         "window.asked = []; const real = window.fetch;"
         "window.fetch = (path, options) => { asked.push(String(path)); return real(path, options); }"
     )
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, group, "camera", version=9007199254740994)
     window.wait_for(f"{rows}.length == 3 && {rows}[0][1] == '9007199254740994'", "a newer one, by itself")
     window.wait_for("asked.filter((path) => path.endsWith('/camera')).length > 3", "the page goes on looking")
@@ -99,7 +98,7 @@ def test_an_objects_page_has_its_history(up: Up, window: Browser) -> None:
 def test_versions_are_started_over_only_once_the_name_was_typed(up: Up, window: Browser, tmp_path: Path) -> None:
     group, told = "reset-here", Recorder()
     client = notify(up, "oslo", tmp_path / "oslo", group=group)
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, group, "site/camera", version=17)
     try:
         client.register("site/camera").subscribe(told)
@@ -139,7 +138,7 @@ def test_versions_are_started_over_only_once_the_name_was_typed(up: Up, window: 
         # Somebody else was quicker: nothing is reset that was not seen.
         click(window, "#reset")
         window.wait_for(OPEN, "a third time")
-        with Publisher(up.kafka) as publisher:
+        with up.publisher() as publisher:
             publisher.publish(DOMAIN, group, "site/camera", version=4)
         wait_for(lambda: told.newest("site/camera") == 4, "another version")
         type_in(window, "#confirm [name=typed]", "site/camera")
@@ -242,7 +241,7 @@ def test_what_is_wrong_with_a_message_is_said_of_its_field(
 
 def test_an_object_whose_name_looks_like_another_path_has_its_page(up: Up, window: Browser) -> None:
     group = "names-like-paths"
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         for version, name in enumerate(("a/history", "a/lacking", "a/../b", "a/./b"), 1):
             publisher.publish(DOMAIN, group, name, version=version)
             window.open(f"{up.http_url}/#/groups/{DOMAIN}/{group}/objects/{quote(name, safe='')}")
@@ -255,7 +254,7 @@ def test_an_object_whose_name_looks_like_another_path_has_its_page(up: Up, windo
 def test_a_client_is_disconnected_and_forgotten_and_comes_back_whole(up: Up, window: Browser, tmp_path: Path) -> None:
     group, told = "client-changes", Recorder()
     client = notify(up, "oslo", tmp_path / "oslo", group=group)
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, group, "camera", version=1)
         try:
             client.register("camera").subscribe(told)

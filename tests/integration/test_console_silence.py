@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_kafka.broker.freezing import frozen
 from coldnotify_testkit.browser import MISSING, Browser
@@ -30,7 +29,7 @@ def register(up: Up, group: str) -> None:
     body = {"domain": DOMAIN, "group": group, "client": "oslo", "registrations": ["camera"], "cursor": None}
     data = json.dumps(body | {"wait_s": 0}).encode()
     urlopen(Request(f"{up.http_url}/v1/sync", data, {"Content-Type": "application/json"}), timeout=WAIT_S).close()
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, group, "camera", version=1)
 
 

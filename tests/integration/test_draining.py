@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify import Connection, Notify, State
-from coldnotify.publisher import Publisher
-from coldnotify_testkit.stack import Recorder, Up, get_json, running
+from coldnotify_testkit.stack import Recorder, Stacks, Up, get_json
 from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
@@ -21,10 +20,10 @@ DRAIN_PER_S = 4
 
 
 @pytest.fixture
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def two(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Two gateways that share a port, slow to send clients away."""
     settings = {"gateway_drain_per_s": str(DRAIN_PER_S), "gateway_drain_s": "60"}
-    with running(tmp_path_factory.mktemp("two"), "--gateways=2", **settings) as up:
+    with stacks.running(tmp_path_factory.mktemp("two"), "--gateways=2", **settings) as up:
         yield up
 
 
@@ -44,7 +43,7 @@ def is_there(pid: int) -> bool:
 def test_clients_of_a_gateway_that_stops_are_served_by_the_other_without_loss(two: Up) -> None:
     host, port = two.gateway
     told = [Recorder() for _ in range(CLIENTS)]
-    with ExitStack() as stack, Publisher(kafka=two.kafka) as publisher:
+    with ExitStack() as stack, two.publisher() as publisher:
         for i, recorder in enumerate(told):
             # The first address is dead for every other one.
             addresses = [f"{host}:1", f"{host}:{port}"] if i % 2 else [f"{host}:{port}"]

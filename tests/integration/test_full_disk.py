@@ -55,6 +55,7 @@ def fill(path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.own_broker("fills the disk that Kafka writes to")
 def test_a_full_disk_is_named_and_after_room_is_made_everything_is_there(disk: Path, tmp_path: Path) -> None:
     up = Up(tmp_path, http_publish_timeout_s="5")
     up.data = disk / "data"

@@ -18,7 +18,7 @@ from coldnotify_testkit.api_attack import DOMAIN, GROUP, KNOWN, attack
 from coldnotify_testkit.bounded_proxy import in_front_of
 from coldnotify_testkit.command import http_status
 from coldnotify_testkit.fetching import TIMEOUT_S, fetch
-from coldnotify_testkit.stack import Up, get_json, running
+from coldnotify_testkit.stack import Stacks, Up, get_json
 from coldnotify_testkit.waiting import wait_for
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
@@ -36,9 +36,9 @@ _PORTS = ("http", "web", "matcher", "gateways_http", "usage")
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def attacked(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything, with an object, a client, a channel and a tenant of the names that are to be known."""
-    with running(tmp_path_factory.mktemp("attacked"), http_outcome_timeout_s="10") as up:
+    with stacks.running(tmp_path_factory.mktemp("attacked"), http_outcome_timeout_s="10") as up:
         base = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
         channel = KNOWN["channel"]
         ask(up, "POST", f"{base}/objects/{KNOWN['object']}", {"version": 1, "payload": [1]})

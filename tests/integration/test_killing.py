@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from coldnotify.http_publisher import HttpPublisher
-from coldnotify.publisher import Publisher, PublishError
-from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify.publisher import PublishError
+from coldnotify_testkit import stack
+from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
@@ -24,7 +25,7 @@ class SteadyPublisher(threading.Thread):
 
     def run(self) -> None:
         version = 0
-        with Publisher(kafka=self._up.kafka, timeout_s=60) as publisher:
+        with self._up.publisher(timeout_s=60) as publisher:
             while not self._stopping.wait(0.01):
                 version += 1
                 try:
@@ -75,10 +76,11 @@ class SteadyDescriber(threading.Thread):
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running, one of each; whoever kills a part waits until it is there again."""
-    with running(tmp_path_factory.mktemp("up")) as one:
+    with stack.running(tmp_path_factory.mktemp("up")) as one:
         yield one
 
 
+@pytest.mark.own_broker("kills Kafka beside the other parts")
 @pytest.mark.parametrize("parts", [("matcher", "gateway", "broker")])
 def test_kill_each_part_while_a_publisher_goes_on(own: Up, tmp_path: Path, parts: tuple[str, ...]) -> None:
     told = Recorder()
@@ -109,6 +111,7 @@ def test_kill_each_part_while_a_publisher_goes_on(own: Up, tmp_path: Path, parts
     assert versions == sorted(set(versions)), "never backwards, nothing twice"
 
 
+@pytest.mark.own_broker("kills Kafka with all other parts")
 def test_registrations_survive_the_loss_of_every_process(own: Up, tmp_path: Path) -> None:
     first = Recorder()
     with notify(own, "lost", tmp_path / "state.json") as ou:
@@ -119,7 +122,7 @@ def test_registrations_survive_the_loss_of_every_process(own: Up, tmp_path: Path
     own.start()
     client = wait_for(lambda: own.client("animal.observer", "region-1", "lost"), "the matcher knows the client")
     assert [r["object"] for r in client["registrations"]["items"]] == ["a", "b"]
-    with Publisher(kafka=own.kafka) as publisher:
+    with own.publisher() as publisher:
         publisher.publish("animal.observer", "region-1", "b", version=3)
     again = Recorder()
     with notify(own, "lost", tmp_path / "state.json") as ou:
@@ -127,15 +130,15 @@ def test_registrations_survive_the_loss_of_every_process(own: Up, tmp_path: Path
         wait_for(lambda: again.newest("b") == 3, "told after everything was lost")
 
 
-def test_two_gateways_two_matchers_and_one_of_each_killed(tmp_path: Path) -> None:
-    with running(tmp_path, "--gateways=2", "--matchers=2") as up:
+def test_two_gateways_two_matchers_and_one_of_each_killed(stacks: Stacks, tmp_path: Path) -> None:
+    with stacks.running(tmp_path, "--gateways=2", "--matchers=2") as up:
         recorders = {f"region-{g}": Recorder() for g in range(12)}
         clients = [notify(up, "ou", None, group=group) for group in recorders]
         for ou, told in zip(clients, recorders.values(), strict=True):
             ou.connect()
             ou.register("x").subscribe(told)
         try:
-            with Publisher(kafka=up.kafka, timeout_s=60) as publisher:
+            with up.publisher(timeout_s=60) as publisher:
                 for version, parts in enumerate(((), ("matcher-2",), ("gateway-2",), ("matcher", "gateway")), 1):
                     for part in parts:
                         pids = up.kill(part)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import WAIT_S, wait_for
@@ -23,7 +22,7 @@ def lackers(up: Up, *arguments: str) -> list[str]:
 
 
 def test_the_one_that_sleeps_is_named_and_then_nobody(up: Up, tmp_path) -> None:
-    with Publisher(up.kafka, http=up.report["http"]) as publisher:
+    with up.publisher(http=up.report["http"]) as publisher:
         first = publisher.publish(DOMAIN, GROUP, "camera", version=1)
         told = {name: Recorder() for name in ("oslo", "tromso")}
         clients = {name: notify(up, name, tmp_path / name, group=GROUP) for name in told}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from coldnotify import Connection, Notification, Notify, State
-from coldnotify.publisher import Publisher
 from coldnotify_testkit.looks import Looks
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
@@ -44,7 +43,7 @@ def test_a_new_client_has_not_applied_what_its_callback_is_busy_with(up: Up, tmp
         told.append(said.version)
         assert goes_on.wait(WAIT_S)
 
-    with Publisher(up.kafka, http=up.report["http"]) as publisher:
+    with up.publisher(http=up.report["http"]) as publisher:
         publisher.publish(DOMAIN, "busy", "camera", version=1)
         with unit(up, "busy", "slow", tmp_path, "camera", hear):
             wait_for(lambda: told == [1], "the callback has begun")
@@ -60,7 +59,7 @@ def test_a_new_client_has_not_applied_what_its_callback_is_busy_with(up: Up, tmp
 
 def test_who_raises_lacks_it_online_offline_and_after_a_takeover(up: Up, tmp_path: Path) -> None:
     looks = Looks(up, DOMAIN, "raising", "camera")
-    with Publisher(up.kafka, http=up.report["http"]) as publisher:
+    with up.publisher(http=up.report["http"]) as publisher:
         published = publisher.publish(DOMAIN, "raising", "camera", version=1)
         with unit(up, "raising", "broken", tmp_path, "camera", raises, tries_max=3) as notify:
             wait_for(lambda: notify.status.parked == ("camera",), "it is parked")
@@ -96,7 +95,7 @@ def test_who_raises_on_what_was_never_published_lacks_it(up: Up, tmp_path: Path)
 
 
 def test_a_share_of_nobody_is_no_success(up: Up) -> None:
-    with Publisher(up.kafka, http=up.report["http"]) as publisher:
+    with up.publisher(http=up.report["http"]) as publisher:
         published = publisher.publish(DOMAIN, "nobody", "camera", version=1)
         with pytest.raises(TimeoutError, match="0 of 0 registered clients"):
             published.applied_by(0.9, timeout_s=2)

@@ -13,25 +13,21 @@ from urllib.parse import quote
 
 import pytest
 from coldnotify import Connection, Message, Notification, Notify, State
-from coldnotify.publisher import Applied, Publisher
+from coldnotify.publisher import Applied
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.child import Child
 from coldnotify_testkit.looks import Looks
 from coldnotify_testkit.matcher_process import records_of
 from coldnotify_testkit.release_before import python_path, unpacked
-from coldnotify_testkit.stack import Up, get_json, running
+from coldnotify_testkit.stack import PARTITIONS, Stacks, Up, get_json
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-
-TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
 DOMAIN, GROUP = "ledger.test", "situations"
 OBJECT = "camera"
-PARTITIONS = 8
 HALF_A_YEAR_MS = 181 * 86_400_000
 """A day more than a client is remembered that is away."""
 BUSY_UNIT = f"""
@@ -133,20 +129,20 @@ def raises(_: Notification) -> None:
     raise ValueError("no such lens")
 
 
-def make_old(kafka: str, client: str) -> None:
+def make_old(up: Up, client: str) -> None:
     """The client's session record says that it was last seen half a year ago."""
     partition = partition_of(DOMAIN, GROUP, PARTITIONS)
     key = f"{DOMAIN}/{GROUP}/{client}".encode()
 
     def stored() -> dict[str, Any]:
-        values = [value for at, value, _ in records_of(kafka, TOPICS.sessions, partition) if at == key]
+        values = [value for at, value, _ in records_of(up.kafka, up.topics.sessions, partition) if at == key]
         return json.loads(values[-1] or b"{}") if values else {}
 
     wait_for(lambda: stored().get("online") is False, "it is stored that it has left")
     record = stored()
     record["last_seen"] = time.time_ns() // 1_000_000 - HALF_A_YEAR_MS
-    producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
-    producer.produce(TOPICS.sessions, json.dumps(record).encode(), key, partition)
+    producer = Producer({"bootstrap.servers": up.kafka, "acks": "all"})
+    producer.produce(up.topics.sessions, json.dumps(record).encode(), key, partition)
     assert producer.flush(60) == 0
     producer.close()
 
@@ -160,7 +156,7 @@ def stopped(units: list[Unit]) -> Iterator[None]:
             unit.disconnect()
 
 
-def test_what_is_said_agrees_with_what_callbacks_did(tmp_path: Path) -> None:
+def test_what_is_said_agrees_with_what_callbacks_did(stacks: Stacks, tmp_path: Path) -> None:
     for name in ("release", "up"):
         (tmp_path / name).mkdir()
     release = unpacked(tmp_path / "release")
@@ -186,11 +182,11 @@ def test_what_is_said_agrees_with_what_callbacks_did(tmp_path: Path) -> None:
     units = {name: Unit(name, tmp_path, behave) for name, behave in behaving.items()}
 
     with ExitStack() as stack:
-        up = stack.enter_context(running(tmp_path / "up", "--gateways=2", "--matchers=2"))
+        up = stack.enter_context(stacks.running(tmp_path / "up", "--gateways=2", "--matchers=2"))
         looks = AllLooks(up)
         stack.enter_context(stopped(list(units.values())))
         stack.callback(goes_on.set)
-        publisher = stack.enter_context(Publisher(up.kafka, http=up.report["http"]))
+        publisher = stack.enter_context(up.publisher(http=up.report["http"]))
         publisher.publish(DOMAIN, GROUP, OBJECT, version=1)
 
         # Who is away when the second version comes, and who comes when it is there.
@@ -239,7 +235,7 @@ def test_what_is_said_agrees_with_what_callbacks_did(tmp_path: Path) -> None:
         # A unit of 0.1.0 counts as having it: its callback has not returned, and it cannot say so.
         applied = second.applied_by(3, timeout_s=WAIT_S)
         assert (applied, applied.counted) == (Applied(3, 5), "1 of them cannot say what callbacks took: told at least")
-        make_old(up.kafka, "forgotten")
+        make_old(up, "forgotten")
         for part in ("matcher", "matcher-2", "gateway", "gateway-2"):
             pids = up.kill(part)
             up.wait_ready(other_than=pids)
@@ -271,7 +267,7 @@ def test_of_a_channel_it_is_said_how_many_messages_are_lacking_and_whether_some_
         row = looks.subscriber("news", "subscriber")
         return row["behind"], row["behind_at_least"], row["since_ms"] is not None, row["missed"], row["callbacks"]
 
-    with Publisher(up.kafka) as publisher:
+    with up.publisher() as publisher:
         with unit() as notify:
             assert notify.wait_caught_up(WAIT_S)
             sent = [publisher.send(DOMAIN, GROUP, "news", number) for number in range(4)]
@@ -283,7 +279,7 @@ def test_of_a_channel_it_is_said_how_many_messages_are_lacking_and_whether_some_
         sent += [publisher.send(DOMAIN, GROUP, "news", number) for number in range(4, 8)]
         wait_for(lambda: said()[:4] == (4, False, True, False), "it is away, and lacks four")
         admin = AdminClient({"bootstrap.servers": up.kafka})
-        place = TopicPartition(TOPICS.channels_1d, sent[-1].partition, sent[-2].offset)
+        place = TopicPartition(up.topics.channels_1d, sent[-1].partition, sent[-2].offset)
         (removed,) = admin.delete_records([place]).values()
         removed.result(WAIT_S)
         pids = up.kill("matcher")  # what it has in memory it could still tell

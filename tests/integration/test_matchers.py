@@ -11,12 +11,11 @@ from coldnotify import Notify
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
-from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, records_of, registrations_of
-from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running
+from coldnotify_testkit.stack import Recorder, Stacks, Up, get_json, notify
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -30,8 +29,10 @@ GROUPS = {kind: [f"{kind}-{i}" for i in range(16)] for kind in ("region", "valle
 for groups in GROUPS.values():
     assert {partition_of(DOMAIN, group, PARTITIONS) for group in groups} == set(range(PARTITIONS)), "one in each"
 
-BESIDE = {"matcher_group": MatcherSettings().group}
-"""In one group with the matchers that are there."""
+
+def beside(up: Up) -> dict[str, str]:
+    """Settings: in one group with the matchers that are there."""
+    return {"topics_prefix": up.topics.prefix, "matcher_group": up.topics.group("matcher")}
 
 
 @contextmanager
@@ -88,9 +89,9 @@ def test_a_matcher_killed_and_started_again_in_time_causes_no_rebalance(
 
 
 @pytest.fixture(scope="module")
-def cold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def cold(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running; whatever a test lets in beside its matcher has left again."""
-    with running(tmp_path_factory.mktemp("cold"), matcher_standby="no") as one:
+    with stacks.running(tmp_path_factory.mktemp("cold"), f"--partitions={PARTITIONS}", matcher_standby="no") as one:
         yield one
 
 
@@ -98,13 +99,15 @@ def test_matchers_come_stop_and_are_killed_under_load(cold: Up, tmp_path: Path) 
     come_stop_and_are_killed(cold, tmp_path, standby=False)
 
 
-def test_matchers_that_follow_what_others_own_come_stop_and_are_killed_under_load(tmp_path: Path) -> None:
-    with running(tmp_path, matcher_standby="yes") as up:
+def test_matchers_that_follow_what_others_own_come_stop_and_are_killed_under_load(
+    stacks: Stacks, tmp_path: Path
+) -> None:
+    with stacks.running(tmp_path, f"--partitions={PARTITIONS}", matcher_standby="yes") as up:
         come_stop_and_are_killed(up, tmp_path, standby=True)
 
 
 def come_stop_and_are_killed(up: Up, tmp_path: Path, *, standby: bool) -> None:
-    with units(up, "region") as ous, Publisher(kafka=up.kafka, timeout_s=60) as publisher:
+    with units(up, "region") as ous, up.publisher(timeout_s=60) as publisher:
         version = 0
 
         def go_on(when: str) -> None:
@@ -117,7 +120,7 @@ def come_stop_and_are_killed(up: Up, tmp_path: Path, *, standby: bool) -> None:
         go_on("with one matcher")
         for round_, end in enumerate(("stopped", "killed")):
             log = tmp_path / f"extra-{round_}"
-            with MatcherProcess(up.kafka, log, matcher_id="extra", matcher_standby=standby, **BESIDE) as extra:
+            with MatcherProcess(up.kafka, log, matcher_id="extra", matcher_standby=standby, **beside(up)) as extra:
                 version += 1
                 publish(publisher, ous, version)
                 wait_for(extra.owned, "a share of the partitions")
@@ -143,8 +146,8 @@ def come_stop_and_are_killed(up: Up, tmp_path: Path, *, standby: bool) -> None:
 def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(cold: Up, tmp_path: Path) -> None:
     with (
         units(cold, "valley") as ous,
-        Publisher(kafka=cold.kafka, timeout_s=60) as publisher,
-        MatcherProcess(cold.kafka, tmp_path / "zombie", matcher_id="zombie", **BESIDE) as zombie,
+        cold.publisher(timeout_s=60) as publisher,
+        MatcherProcess(cold.kafka, tmp_path / "zombie", matcher_id="zombie", **beside(cold)) as zombie,
     ):
 
         def of_others() -> set[int]:
@@ -170,7 +173,7 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(cold: Up, tmp_p
             ou.register("late").subscribe(told)
             ou.unregister("x")
         wait_for(lambda: all(ous[group][0].status.pending == 0 for group in groups), "all is acknowledged")
-        generations = {number: merged(cold.kafka, number)[0] for number in its}
+        generations = {number: merged(cold, number)[0] for number in its}
 
         thaw(zombie.process.pid)
         wait_for(lambda: re.search("all state dropped|lost=True", plain(zombie.log)), "its finding out")
@@ -184,20 +187,20 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(cold: Up, tmp_p
 
         for group in groups:
             number = partition_of(DOMAIN, group, PARTITIONS)
-            generation, registered = merged(cold.kafka, number)
+            generation, registered = merged(cold, number)
             assert generation > generations[number] - 1
             assert registered[f"{DOMAIN}/{group}/ou"] == {"in-its-hands", "late"}, "what the successor wrote holds"
             assert ous[group][1].versions("x") == [None, 1, 2], "unregistered: nothing more, and nothing backwards"
 
 
-def merged(kafka: str, partition: int) -> tuple[int, dict[str, set[str]]]:
+def merged(up: Up, partition: int) -> tuple[int, dict[str, set[str]]]:
     """(highest generation, registered names by client), as a matcher that loads merges it."""
     generation = 0
-    for key, value, _ in records_of(kafka, TOPICS.sessions, partition):
+    for key, value, _ in records_of(up.kafka, up.topics.sessions, partition):
         if key == GENERATION_KEY.encode() and value is not None:
             generation = max(generation, json.loads(value)["generation"])
     registered: dict[str, set[str]] = {}
-    for name, record in registrations_of(kafka, partition).items():
+    for name, record in registrations_of(up.kafka, partition, up.topics).items():
         registered.setdefault(name.rpartition("/")[0], set()).update(record["objects"])
     return generation, registered
 

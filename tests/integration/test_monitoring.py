@@ -14,6 +14,7 @@ from coldnotify_testkit.waiting import wait_for
 from coldnotify_tools.dashboards import DASHBOARDS
 
 pytestmark = [
+    pytest.mark.own_broker("makes faults of Kafka, which the alerts are for"),
     pytest.mark.kafka,
     pytest.mark.skipif(not available(), reason="there is no prometheus (Debian's package of this name)"),
 ]

@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.killed_writers import write_though_killed
-from coldnotify_testkit.stack import Up
+from coldnotify_testkit.stack import PARTITIONS, Up
 from confluent_kafka import Consumer, Message, TopicPartition
-
-TOPICS = TopicNames()
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -36,8 +33,10 @@ publisher.close(0)
 
 def records(up: Up, topic: str) -> list[Message]:
     """Those of the group, in the order of the log."""
-    consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "test", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic, partition_of(DOMAIN, GROUP, 8), 0)])
+    consumer = Consumer(
+        {"bootstrap.servers": up.kafka, "group.id": up.topics.group("test"), "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition(topic, partition_of(DOMAIN, GROUP, PARTITIONS), 0)])
     found: list[Message] = []
     while (message := consumer.poll(LIMIT_S)) is not None and message.error() is None:
         key = message.key()
@@ -54,14 +53,14 @@ def test_killed_at_any_moment_all_that_was_accepted_is_there_in_order(up: Up, tm
         assert publisher.flush(LIMIT_S) == 0, publisher.outbox_last_error
 
     ids = []
-    for message in records(up, "coldnotify.channels.1d"):
+    for message in records(up, up.topics.channels_1d):
         said = dict(message.headers() or [])["id"]
         assert isinstance(said, bytes)
         ids.append(int(said))
     # What was under way when the kill came is sent again with the same id: that is told to nobody.
     assert list(dict.fromkeys(ids)) == list(range(MESSAGES)), "each, in order"
     newest = {}
-    for message in records(up, TOPICS.objects):
+    for message in records(up, up.topics.objects):
         key = message.key()
         assert isinstance(key, bytes)
         name = key.decode().rpartition("/")[2]

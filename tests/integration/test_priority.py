@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from coldnotify import Connection, Message, Notify, State
 from coldnotify.http_publisher import HttpPublisher
-from coldnotify.publisher import Publisher
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import query_hash
@@ -34,7 +33,7 @@ from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.device_frames import ack, hello
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.slow_link import slow_link
-from coldnotify_testkit.stack import Recorder, Up
+from coldnotify_testkit.stack import PARTITIONS, Recorder, Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Consumer, Producer
 
@@ -59,12 +58,12 @@ def post(up: Up, path: str, body: dict[str, object]) -> None:
 
 def raise_alarms(up: Up) -> None:
     """One by each way to publish, one after the other."""
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.publish(DOMAIN, GROUP, ALARMS[0], version=1, payload="now", priority="high")
     post(up, f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/{ALARMS[1]}", {"version": 1, "priority": "high"})
     HttpPublisher(up.http_url).publish(DOMAIN, GROUP, ALARMS[2], version=1, priority="high")
-    words = ("publish", DOMAIN, GROUP, ALARMS[3], "--version=1", "--priority=high", f"--kafka={up.kafka}")
-    assert coldnotify(*words).returncode == 0
+    words = ("publish", DOMAIN, GROUP, ALARMS[3], "--version=1", "--priority=high")
+    assert coldnotify(*words, **up.in_kafka).returncode == 0
     host, port = up.gateway
     with Notify(DOMAIN, GROUP, "unit-that-tells", State(None), Connection(host, port)) as unit:
         publication = unit.publish(ALARMS[4], version=1, priority="high")
@@ -73,7 +72,7 @@ def raise_alarms(up: Up) -> None:
 
 
 def test_what_is_urgent_comes_before_the_pages_that_wait_and_all_comes(up: Up) -> None:
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for name in BACKLOG:
             publisher.publish(DOMAIN, GROUP, name, version=1, payload=PAYLOAD)
     wanted = BACKLOG + ALARMS
@@ -116,7 +115,7 @@ def test_an_application_is_told_once_and_stands_where_it_stood(up: Up, tmp_path:
 
     with unit(port, first):
         wait_for(lambda: len({one.object_id for one in first.seen}) == len(BACKLOG) + 1, "registered")
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for name in BACKLOG:
             publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
         with slow_link(host, port, bits_per_s=BITS_PER_S) as link, unit(link.port, told) as slow:
@@ -133,7 +132,7 @@ def test_an_application_is_told_once_and_stands_where_it_stood(up: Up, tmp_path:
 
 def test_a_member_is_told_at_once_as_soon_as_the_device_knows_it_as_one_and_not_before(up: Up) -> None:
     group, text = "priority-of-members", "NAME STARTS WITH 'backlog'"
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for name in BACKLOG:
             publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
         said = Hello(
@@ -176,7 +175,7 @@ def test_a_priority_that_is_none_is_refused_by_the_fields_name(up: Up) -> None:
         urllib.request.urlopen(request, timeout=60)
     with refused.value as error:
         assert (error.code, json.load(error)["field"]) == (400, "priority")
-    with Publisher(kafka=up.kafka) as publisher, pytest.raises(ValueError, match=r"^priority: 'low' is not high$"):
+    with up.publisher() as publisher, pytest.raises(ValueError, match=r"^priority: 'low' is not high$"):
         publisher.publish(DOMAIN, GROUP, "o", priority="low")
     host, port = up.gateway
     with (
@@ -184,7 +183,7 @@ def test_a_priority_that_is_none_is_refused_by_the_fields_name(up: Up) -> None:
         pytest.raises(ValueError, match=r"^priority: 'low' is not high$"),
     ):
         unit.publish("o", priority="low")
-    done = coldnotify("publish", DOMAIN, GROUP, "o", "--priority=low", f"--kafka={up.kafka}")
+    done = coldnotify("publish", DOMAIN, GROUP, "o", "--priority=low", **up.in_kafka)
     assert done.returncode == 2
     assert "--priority" in done.stderr
 
@@ -215,22 +214,24 @@ def asleep(up: Up, group: str, state: Path, *more: str) -> None:
 def alarms_by_all_ways(up: Up, group: str) -> list[str]:
     """One message that is like all others, and then one of high priority by each way to send, one after the other."""
     about = f"/v1/domains/{DOMAIN}/groups/{group}/channels"
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         publisher.send(DOMAIN, group, "alarms", "plain")
         publisher.send(DOMAIN, group, "alarms", "kafka", priority="high")
     post(up, f"{about}/alarms", {"payload": "http", "priority": "high"})
     post(up, about, {"messages": [{"channel": "alarms", "payload": "http, of many", "priority": "high"}]})
     HttpPublisher(up.http_url).send(DOMAIN, group, "alarms", "library", priority="high")
-    words = ("send", DOMAIN, group, "alarms", "--payload", '"command"', "--priority=high", f"--kafka={up.kafka}")
-    assert coldnotify(*words).returncode == 0
+    words = ("send", DOMAIN, group, "alarms", "--payload", '"command"', "--priority=high")
+    assert coldnotify(*words, **up.in_kafka).returncode == 0
     host, port = up.gateway
     with Notify(DOMAIN, group, "unit-that-tells", State(None), Connection(host, port)) as unit:
         sent = unit.send("alarms", "session", priority="high")
         assert sent is not None
         sent.wait(60)
     producer = Producer({"bootstrap.servers": up.kafka})
-    partition = partition_of(DOMAIN, group, 8)
-    producer.produce(TOPICS.channels_1d, b'"raw"', f"{DOMAIN}/{group}/alarms", partition, headers={"priority": "high"})
+    partition = partition_of(DOMAIN, group, PARTITIONS)
+    producer.produce(
+        up.topics.channels_1d, b'"raw"', f"{DOMAIN}/{group}/alarms", partition, headers={"priority": "high"}
+    )
     assert producer.flush(60) == 0
     return ["plain", "kafka", "http", "http, of many", "library", "command", "session", "raw"]
 
@@ -238,7 +239,7 @@ def alarms_by_all_ways(up: Up, group: str) -> list[str]:
 def test_a_channel_comes_before_pages_of_others_that_wait_in_its_order_and_all_comes(up: Up, tmp_path: Path) -> None:
     group, state = "priority-3", tmp_path / "state"
     asleep(up, group, state)
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for number in range(150):
             publisher.send(DOMAIN, group, "log", {"number": number, "text": PAYLOAD})
     told: list[Message] = []
@@ -269,7 +270,7 @@ def test_a_live_message_takes_its_channel_in_front_of_pages_of_objects(up: Up, t
     asleep(up, group, state, *BACKLOG)
     told: list[Message] = []
     objects = Recorder()
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for name in BACKLOG:
             publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
         with (
@@ -291,7 +292,7 @@ def test_who_loses_power_when_only_what_overtook_has_come_is_told_the_rest_and_n
 ) -> None:
     group, state = "priority-5", tmp_path / "state"
     asleep(up, group, state)
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for number in range(100):
             publisher.send(DOMAIN, group, "log", {"number": number, "text": PAYLOAD})
         told: list[Message] = []
@@ -317,7 +318,7 @@ def test_a_messages_priority_that_is_none_is_refused_by_the_fields_name_or_rejec
             urllib.request.urlopen(request, timeout=60)
         with refused.value as error:
             assert (error.code, json.load(error)["field"]) == (400, "priority")
-    with Publisher(kafka=up.kafka) as publisher, pytest.raises(ValueError, match=r"^priority: 'low' is not high$"):
+    with up.publisher() as publisher, pytest.raises(ValueError, match=r"^priority: 'low' is not high$"):
         publisher.send(DOMAIN, GROUP, "alarms", 1, priority="low")
     host, port = up.gateway
     with (
@@ -327,10 +328,14 @@ def test_a_messages_priority_that_is_none_is_refused_by_the_fields_name_or_rejec
         unit.send("alarms", 1, priority="low")
     producer = Producer({"bootstrap.servers": up.kafka})
     key = f"{DOMAIN}/{GROUP}/wrong"
-    producer.produce(TOPICS.channels_1d, b"1", key, partition_of(DOMAIN, GROUP, 8), headers=[("priority", b"low")])
+    producer.produce(
+        up.topics.channels_1d, b"1", key, partition_of(DOMAIN, GROUP, PARTITIONS), headers=[("priority", b"low")]
+    )
     assert producer.flush(60) == 0
-    consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "looks", "auto.offset.reset": "earliest"})
-    consumer.subscribe([TOPICS.rejected])
+    consumer = Consumer(
+        {"bootstrap.servers": up.kafka, "group.id": up.topics.group("looks"), "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([up.topics.rejected])
     until_s = time.monotonic() + WAIT_S
     reasons: list[str] = []
     while not reasons and time.monotonic() < until_s:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from coldnotify.publisher import NeverApplied, Publisher
+from coldnotify.publisher import NeverApplied
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_testkit.command import coldnotify
-from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
@@ -34,7 +34,7 @@ def console_produce(up: Up, *lines: str) -> None:
             "--bootstrap-server",
             up.kafka,
             "--topic",
-            "coldnotify.objects",
+            up.topics.objects,
             *properties,
         ],
         input="".join(f"{line}\n" for line in lines).encode(),
@@ -62,7 +62,7 @@ def test_every_way_to_publish_reaches_a_registered_client(up: Up) -> None:
         wait_for(lambda: len(told.seen) == 4, "all four are answered as unknown")
         assert {n.version for n in told.seen} == {None}
 
-        with Publisher(kafka=up.kafka) as publisher:
+        with up.publisher() as publisher:
             publisher.publish("animal.observer", "region-1", "python", version=1, payload={"by": "python"})
         body = json.dumps({"version": 2, "payload": {"by": "http"}}).encode()
         url = f"{up.http_url}/v1/domains/animal.observer/groups/region-1/objects/"
@@ -79,6 +79,7 @@ def test_every_way_to_publish_reaches_a_registered_client(up: Up) -> None:
                 "--version=3",
                 '--payload={"by":"cli"}',
                 f"--kafka={up.kafka}",
+                f"--topics-prefix={up.topics.prefix}",
             ],
             check=True,
             timeout=60,
@@ -98,7 +99,7 @@ def test_a_publish_that_changes_nothing_says_so_whichever_way_it_goes(up: Up) ->
     told = Recorder()
     with (
         notify(up, "styles", None, group="styles") as ou,
-        Publisher(kafka=up.kafka, http=up.report["http"]) as publisher,
+        up.publisher(http=up.report["http"]) as publisher,
     ):
         ou.register("o").subscribe(told)
         wait_for(lambda: told.seen, "registered")
@@ -127,7 +128,7 @@ def test_a_publish_that_changes_nothing_says_so_whichever_way_it_goes(up: Up) ->
         with pytest.raises(NeverApplied, match=f"version 2: is stale: the newest is version {by_time.version}, since "):
             stale.applied_by(1.0, timeout_s=60)
 
-        settings = {"kafka": up.kafka, "http": up.report["http"], "matcher": ",".join(up.report["matchers"])}
+        settings = {**up.in_kafka, "http": up.report["http"], "matcher": ",".join(up.report["matchers"])}
         done = coldnotify("publish", "animal.observer", "styles", "o", "--version", "2", **settings)
         assert (done.returncode, done.stdout.split()[-1]) == (1, "stale")
         assert f"the newest is version {by_time.version}, since " in done.stderr
@@ -146,7 +147,7 @@ def test_a_version_that_is_outdone_while_it_is_waited_for_counts_as_applied(up: 
     told = Recorder()
     with (
         notify(up, "outdone", None, group="outdone") as ou,
-        Publisher(kafka=up.kafka, http=up.report["http"]) as publisher,
+        up.publisher(http=up.report["http"]) as publisher,
     ):
         ou.register("o").subscribe(told)
         wait_for(lambda: told.seen, "registered")
@@ -158,9 +159,9 @@ def test_a_version_that_is_outdone_while_it_is_waited_for_counts_as_applied(up: 
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def own(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running, for what would disturb others."""
-    with running(tmp_path_factory.mktemp("up"), http_outcome_timeout_s="2") as one:
+    with stacks.running(tmp_path_factory.mktemp("up"), http_outcome_timeout_s="2") as one:
         yield one
 
 
@@ -177,7 +178,7 @@ def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(
         assert "outcome" not in post(own, "away", "o", {"version": 3}, "?outcome=no")
     finally:
         thaw(pid)
-    with Publisher(kafka=own.kafka, http=own.report["http"]) as publisher:
+    with own.publisher(http=own.report["http"]) as publisher:
         stale = publisher.publish("animal.observer", "away", "o", 1)
         assert stale.outcome(timeout_s=60).outcome == "stale"
         # Another matcher has read the same log: it says the same.
@@ -189,7 +190,7 @@ def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(
 def test_typed_into_the_console_producer_and_never_going_back(own: Up) -> None:
     """7 typed with the default partitioner is told; 6 never is; after a restart of everything 7 still is the newest."""
     first, later = Recorder(), Recorder()
-    with notify(own, "first", None) as ou, Publisher(kafka=own.kafka) as publisher:
+    with notify(own, "first", None) as ou, own.publisher() as publisher:
         ou.register("camera-config").subscribe(first)
         ou.register("marker").subscribe(first)
         wait_for(lambda: len(first.seen) == 2, "registered")

@@ -18,14 +18,14 @@ from coldnotify_kafka.broker import console_tool
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import QUERIES_MAX, REGISTRATIONS_MAX
 from coldnotify_testkit.server_sent_events import events_of
-from coldnotify_testkit.stack import Up
+from coldnotify_testkit.stack import PARTITIONS, Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer
 
 pytestmark = pytest.mark.kafka
 
 DOMAIN, GROUP = "queries.test", "building-1"
-HOME = partition_of(DOMAIN, GROUP, 8)
+HOME = partition_of(DOMAIN, GROUP, PARTITIONS)
 LAMPS = 'Kind = lamp AND Room = "410"'
 _ANSWER_BYTES_MAX = 4_000_000
 """Whatever comes behind it, the answer is none."""
@@ -34,8 +34,8 @@ _ANSWER_BYTES_MAX = 4_000_000
 class Backend:
     """Writes what objects are, and what is new of them, with no library of ours."""
 
-    def __init__(self, kafka: str) -> None:
-        self._producer = Producer({"bootstrap.servers": kafka})
+    def __init__(self, up: Up) -> None:
+        self._producer, self._objects = Producer({"bootstrap.servers": up.kafka}), up.topics.objects
 
     def describe(self, name: str, **description: object) -> None:
         self._write(f"describe:{DOMAIN}/{GROUP}/{name}", {"description": description or None})
@@ -45,7 +45,7 @@ class Backend:
 
     def _write(self, key: str, value: object) -> None:
         # Elsewhere it would be moved here, later.
-        self._producer.produce("coldnotify.objects", key=key, value=json.dumps(value), partition=HOME)
+        self._producer.produce(self._objects, key=key, value=json.dumps(value), partition=HOME)
         assert self._producer.flush(WAIT_S) == 0
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Unit:
 
 @pytest.fixture(scope="module")
 def backend(up: Up) -> Iterator[Backend]:
-    with closing(Backend(up.kafka)) as backend:
+    with closing(Backend(up)) as backend:
         yield backend
 
 
@@ -179,10 +179,10 @@ def test_more_queries_than_a_client_may_have_are_refused_with_the_reason(up: Up,
 def test_a_query_with_too_many_members_is_refused_with_the_reason(up: Up) -> None:
     group, total = "crowded-building", REGISTRATIONS_MAX + 1
     producer = Producer({"bootstrap.servers": up.kafka})
-    partition = partition_of(DOMAIN, group, 8)
+    partition = partition_of(DOMAIN, group, PARTITIONS)
     for number in range(total):
         key, value = f"describe:{DOMAIN}/{group}/many-{number:05}", json.dumps({"description": {"Number": number}})
-        producer.produce("coldnotify.objects", key=key, value=value, partition=partition)
+        producer.produce(up.topics.objects, key=key, value=value, partition=partition)
         producer.poll(0)
     assert producer.flush(WAIT_S) == 0
     device = Device(up, "crowd", "has Number", "Number < 5", group=group)
@@ -408,7 +408,7 @@ def test_what_is_typed_into_kafkas_console_producer_moves_a_page_and_a_unit(up: 
     """With its own partitioner: the record is moved to where the group is."""
     query = "Weather = rain"
     quiet = subprocess.DEVNULL
-    asked = ["--bootstrap-server", up.kafka, "--topic", "coldnotify.objects"]
+    asked = ["--bootstrap-server", up.kafka, "--topic", up.topics.objects]
     typed = console_tool("console-producer", [*asked, "--property", "parse.key=true", "--property", "key.separator=|"])
     with (
         events(up, query) as told,

@@ -12,7 +12,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_schemas.topics import DEFAULT_PREFIX
+from coldnotify_testkit.command import http_status
+from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +35,17 @@ def blocks(section: str, language: str, document: Path = README) -> list[str]:
     found = [code for said, code in _BLOCK.findall(text) if said == language]
     assert found, f"{document.name} has no {language} below {section!r}"
     return found
+
+
+@pytest.fixture(scope="module")
+def up(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Everything running, under the names in Kafka that the texts take for granted."""
+    directory = tmp_path_factory.mktemp("up")
+    with stacks.running(directory, "--partitions=8", topics_prefix=DEFAULT_PREFIX, http_outcome_timeout_s="10") as up:
+        # `up` is ready without the usage job, at which `doctor` looks, too.
+        usage_port = int(up.report["usage"].rpartition(":")[2])
+        wait_for(lambda: http_status(usage_port, "/readyz") == 200, "the usage job is ready")
+        yield up
 
 
 class Reader:
@@ -57,6 +70,7 @@ class Reader:
             "COLDNOTIFY_GATEWAY": f"127.0.0.1:{up.gateway[1]}",
             "COLDNOTIFY_HTTP": up.http_url,
             "COLDNOTIFY_MATCHER": up.matcher_url.removeprefix("http://"),
+            "COLDNOTIFY_USAGE": str(up.report["usage"]),
         }
 
     def run(self, language: str, code: str) -> str:

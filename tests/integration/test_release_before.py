@@ -11,7 +11,7 @@ import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from coldnotify_testkit.child import Child
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
@@ -45,8 +45,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(tmp_path_factory.mktemp("release"))
 
 
-def publish(kafka: str, name: str, *versions: int) -> None:
-    with Publisher(kafka) as publisher:
+def publish(kafka: str, name: str, *versions: int, topics_prefix: str = DEFAULT_PREFIX) -> None:
+    with Publisher(kafka, topics_prefix=topics_prefix) as publisher:
         for version in versions:
             publisher.publish(DOMAIN, GROUP, name, version=version)
 
@@ -85,6 +85,7 @@ def wake(
     return sorted((one.object_id, one.version) for one in told.seen)
 
 
+@pytest.mark.own_broker("release 0.1.0 can only start a Kafka of its own")
 def test_there_and_back_on_the_same_data(monkeypatch: pytest.MonkeyPatch, release: Path, tmp_path: Path) -> None:
     up = Up(tmp_path)
     for turn, runs in enumerate((release, None, release, None)):
@@ -267,12 +268,12 @@ def test_its_client_wakes_by_requests_of_frames(up: Up, release: Path, tmp_path:
     """Only that release has this form (an address http://...): deprecated, served by gateways and passed on."""
     before = syncs_by_frames(up)
     many = [f"{by}/{number}" for number in range(150)]  # more than a Hello carries: the whole set is said
-    publish(up.kafka, many[0], 3)
+    publish(up.kafka, many[0], 3, topics_prefix=up.topics.prefix)
     environ = {**os.environ, "PYTHONPATH": python_path(release)}
     argv = [sys.executable, "-c", UNIT, f"http://{up.report[by]}/v1/sync", str(tmp_path / "state"), *many]
     with Child(argv, tmp_path / "unit.log", environ) as unit:
         unit.wait_for(lambda: unit.output.count("told ") == len(many), "all is answered", LIMIT_S)
         assert f"told {many[0]} 3\n" in unit.output
-        publish(up.kafka, many[1], 8)
+        publish(up.kafka, many[1], 8, topics_prefix=up.topics.prefix)
         unit.wait_for(lambda: f"told {many[1]} 8\n" in unit.output, "a request that waits is answered", LIMIT_S)
     assert syncs_by_frames(up) >= before + 2, "this was that release's client"

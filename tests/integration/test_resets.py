@@ -1,13 +1,9 @@
 """However far an object's versions were driven, `coldnotify object reset` begins them over, and devices are told."""
 
-from coldnotify.publisher import Publisher
-from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
-
-TOPICS = TopicNames()
 
 DOMAIN, GROUP = "animal.observer", "driven"
 VERSION_MAX = 2**63 - 1
@@ -19,16 +15,16 @@ def drive(up: Up, partition: int) -> None:
     steps = [*range(1_000_000, 2**31, 1_000_000), 2**31 - 1, 2**40, VERSION_MAX]
     for incarnation in steps:
         value = b'{"version":%d,"incarnation":%d}' % (VERSION_MAX, incarnation)
-        producer.produce(TOPICS.objects, value, f"{DOMAIN}/{GROUP}/lamp".encode(), partition)
+        producer.produce(up.topics.objects, value, f"{DOMAIN}/{GROUP}/lamp".encode(), partition)
     assert producer.flush(120) == 0
 
 
 def test_a_reset_outdoes_the_highest_version_of_the_highest_incarnation(up: Up) -> None:
     told = Recorder()
-    settings = {"kafka": up.kafka, "http": up.report["http"], "matcher": ",".join(up.report["matchers"])}
+    settings = {**up.in_kafka, "http": up.report["http"], "matcher": ",".join(up.report["matchers"])}
     with (
         notify(up, "unit", None, group=GROUP) as ou,
-        Publisher(up.kafka, timeout_s=60, http=up.report["http"]) as publisher,
+        up.publisher(timeout_s=60, http=up.report["http"]) as publisher,
     ):
         ou.register("lamp").subscribe(told)
         assert ou.wait_caught_up(60)

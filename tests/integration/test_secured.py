@@ -10,12 +10,11 @@ from urllib.request import Request
 
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
-from coldnotify.publisher import Publisher
 from coldnotify_common.security.certificates import Authority
 from coldnotify_common.security.tokens import Grant, Token, make_key, sign
 from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.stack import Recorder, Up, running
+from coldnotify_testkit.stack import Recorder, Stacks, Up
 from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
@@ -62,7 +61,7 @@ class Secured:
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def secured(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     directory = tmp_path_factory.mktemp("secured")
     authority, revoked = Authority(directory / "certs"), directory / "revoked"
     for service in ("gateway", "http"):
@@ -70,8 +69,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority.inside(["127.0.0.1", "localhost"])
     key, _ = make_key(authority.directory)
     revoked.write_text("")
-    with running(directory, f"--tls={authority.directory}", auth="any", auth_revoked=str(revoked)) as up:
-        with Publisher(up.kafka) as publisher:
+    with stacks.running(directory, f"--tls={authority.directory}", auth="any", auth_revoked=str(revoked)) as up:
+        with up.publisher() as publisher:
             for domain in (OURS, THEIRS):
                 publisher.publish(domain, GROUP, "camera", version=1)
         yield Secured(up, authority, key, revoked)
@@ -79,7 +78,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 def test_the_ledger_and_overview_are_for_who_may_publish_there(secured: Secured) -> None:
     ours, theirs = "asked.animals", "asked.lights"  # sums are of all in a domain: nobody else is in these
-    with Publisher(secured.up.kafka) as publisher:
+    with secured.up.publisher() as publisher:
         for domain in (ours, theirs):
             publisher.publish(domain, GROUP, "camera", version=1)
     token = secured.token("*", domain=ours).text

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 from coldnotify import Connection, Notify, State
-from coldnotify.publisher import Publisher
 from coldnotify_kafka import topic_plan, topics
-from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.matcher_process import registrations_of
-from coldnotify_testkit.stack import Recorder, Up, running
+from coldnotify_testkit.stack import PARTITIONS, Recorder, Stacks, Up
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -25,38 +23,37 @@ DOMAIN, GROUP = "animal.observer", "healed"
 OBJECTS = {"camera-config", "release", "humidity"}
 VERSIONS = count(1)
 """Whichever test comes first, what it publishes is newer than what there was."""
-REGISTRATIONS, SESSIONS = "coldnotify.registrations", "coldnotify.sessions"
-(PARTITION,) = {
-    partition_of(DOMAIN, GROUP, spec.partitions) for spec in topics.load() if spec.name in (REGISTRATIONS, SESSIONS)
-}
+PARTITION = partition_of(DOMAIN, GROUP, PARTITIONS)
 
 
-def stored(kafka: str, client: str) -> tuple[str, set[str]]:
+def stored(up: Up, client: str) -> tuple[str, set[str]]:
     """What the registrations topic holds for a client: (the key of a record, objects of all its records)."""
     prefix = f"{DOMAIN}/{GROUP}/{client}/"
-    records = {key: one for key, one in registrations_of(kafka, PARTITION).items() if key.startswith(prefix)}
+    records = {
+        key: one for key, one in registrations_of(up.kafka, PARTITION, up.topics).items() if key.startswith(prefix)
+    }
     return next(iter(records), ""), {name for record in records.values() for name in record["objects"]}
 
 
 def holds(up: Up, client: str, wanted: set[str]) -> None:
-    wait_for(lambda: stored(up.kafka, client)[1] == wanted, f"the topic holds the registrations of {client}")
+    wait_for(lambda: stored(up, client)[1] == wanted, f"the topic holds the registrations of {client}")
 
 
-def lose(kafka: str, key: str) -> None:
+def lose(up: Up, key: str) -> None:
     """One record of the registrations, overwritten by a null."""
-    producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
-    producer.produce(REGISTRATIONS, key=key.encode(), value=None, partition=PARTITION)
+    producer = Producer({"bootstrap.servers": up.kafka, "acks": "all"})
+    producer.produce(up.topics.registrations, key=key.encode(), value=None, partition=PARTITION)
     assert producer.flush(30) == 0
 
 
-def remake(kafka: str, topic: str) -> None:
+def remake(up: Up, topic: str) -> None:
     """A topic deleted, and made again empty."""
-    admin = AdminClient({"bootstrap.servers": kafka})
+    admin = AdminClient({"bootstrap.servers": up.kafka})
     admin.delete_topics([topic])[topic].result(30)
 
     def made() -> bool:
         try:
-            topic_plan.apply(admin, topics.load())
+            topic_plan.apply(admin, topics.load(partitions=PARTITIONS, names=up.topics))
         except Exception:  # the deletion is still under way
             return False
         return True
@@ -90,7 +87,7 @@ class Unit:
     def learns(self, up: Up) -> None:
         """A version of each object, published now, is told."""
         version = next(VERSIONS)
-        with Publisher(kafka=up.kafka, timeout_s=60) as publisher:
+        with up.publisher(timeout_s=60) as publisher:
             for name in sorted(OBJECTS):
                 publisher.publish(DOMAIN, GROUP, name, version=version)
         for name in sorted(OBJECTS):
@@ -114,16 +111,16 @@ def test_a_client_that_lost_its_state_and_wants_less(up: Up, tmp_path: Path, uni
 def test_one_record_of_the_registrations_is_lost_while_its_matcher_runs(up: Up, unit: Unit) -> None:
     with unit.connected():
         holds(up, unit.name, OBJECTS)
-        key, _ = stored(up.kafka, unit.name)
-        lose(up.kafka, key)
+        key, _ = stored(up, unit.name)
+        lose(up, key)
         holds(up, unit.name, OBJECTS)
         unit.learns(up)
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def own(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running, for what would disturb others."""
-    with running(tmp_path_factory.mktemp("up")) as one:
+    with stacks.running(tmp_path_factory.mktemp("up")) as one:
         yield one
 
 
@@ -131,32 +128,26 @@ def test_one_record_of_the_registrations_is_lost_while_nobody_looks(own: Up, tmp
     unit = Unit(own, "sleeper", tmp_path / "state.json")
     with unit.connected():
         holds(own, unit.name, OBJECTS)
-    key, _ = stored(own.kafka, unit.name)
+    key, _ = stored(own, unit.name)
     own.stop()
-    broker = EmbeddedBroker(own.data)
-    broker.start()
-    try:
-        broker.wait_ready(90)
-        lose(broker.bootstrap, key)
-    finally:
-        broker.stop()
+    lose(own, key)
     own.start()
-    assert stored(own.kafka, unit.name)[1] == set()
+    assert stored(own, unit.name)[1] == set()
     again = Unit(own, "sleeper", tmp_path / "state.json")
     with again.connected():
         holds(own, unit.name, OBJECTS)
         again.learns(own)
 
 
-@pytest.mark.parametrize("topic", [REGISTRATIONS, SESSIONS])
+@pytest.mark.parametrize("topic", ["registrations", "sessions"])
 def test_a_topic_of_the_matchers_state_is_deleted_while_a_client_is_connected(
     own: Up, tmp_path: Path, topic: str
 ) -> None:
-    unit = Unit(own, f"loses-{topic.rpartition('.')[2]}", tmp_path / "state.json")
+    unit = Unit(own, f"loses-{topic}", tmp_path / "state.json")
     with unit.connected():
         holds(own, unit.name, OBJECTS)
         unit.learns(own)
-        remake(own.kafka, topic)
+        remake(own, own.topics.prefix + topic)
         holds(own, unit.name, OBJECTS)
         unit.learns(own)
 
@@ -166,7 +157,7 @@ def test_registrations_deleted_and_the_matcher_killed_at_once(own: Up, tmp_path:
     with unit.connected():
         holds(own, unit.name, OBJECTS)
         before = dict(own.report["pids"])
-        remake(own.kafka, REGISTRATIONS)
+        remake(own, own.topics.registrations)
         os.kill(before["matcher"], signal.SIGKILL)
         own.wait_ready(other_than=before)
         holds(own, unit.name, OBJECTS)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from coldnotify import Connection, Notify, State
-from coldnotify.publisher import Publisher
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
@@ -45,7 +44,7 @@ def test_a_backlog_comes_as_the_newest_of_each_and_pongs_come_in_between(up: Up,
         for name in NAMES:
             ou.register(name).subscribe(first)
         wait_for(lambda: len({one.object_id for one in first.seen}) == len(NAMES), "registered")
-    with slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link, Publisher(kafka=up.kafka) as publisher:
+    with slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link, up.publisher() as publisher:
         for version in range(1, VERSIONS + 1):
             for name in NAMES:
                 publisher.publish(DOMAIN, GROUP, name, version=version, payload=PAYLOAD)
@@ -76,7 +75,7 @@ def test_a_backlog_comes_as_the_newest_of_each_and_pongs_come_in_between(up: Up,
 
 def test_a_pong_does_not_wait_long_behind_pages_nor_behind_what_comes_live(up: Up) -> None:
     names = [f"pong-{i}" for i in range(PONG_OBJECTS)]
-    with slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link, Publisher(kafka=up.kafka) as publisher:
+    with slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link, up.publisher() as publisher:
 
         def publish(number: int) -> None:
             version, i = divmod(number, len(names))

@@ -106,7 +106,7 @@ def test_a_unit_that_slept_is_not_caught_up_over_a_dead_connection(
     name, port = f"suspend/{form}-{clocks}", free_port("127.0.0.1")
     with (
         Network() as network,
-        Publisher(kafka=up.kafka, timeout_s=60) as publisher,
+        up.publisher(timeout_s=60) as publisher,
         sleeper(form, clocks, port, tmp_path / "state.json") as unit,
     ):
         proxy = network.proxy(("127.0.0.1", port), up.gateway)

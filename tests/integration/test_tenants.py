@@ -11,14 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from coldnotify_schemas.tenant_usage import TenantCounters, parse_usage, usage_partition_of
-from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.stack import Up
+from coldnotify_testkit.stack import PARTITIONS, Up
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
-
-TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -51,7 +48,7 @@ def publish(up: Up, domain: str, object_: str, version: int) -> Answer:
 
 
 def tenant(up: Up, *arguments: str) -> None:
-    done = coldnotify("tenant", *arguments, kafka=up.kafka)
+    done = coldnotify("tenant", *arguments, **up.in_kafka)
     assert done.returncode == 0, done.stderr
 
 
@@ -73,9 +70,11 @@ def known(up: Up, name: str, **fields: object) -> None:
 
 def written(up: Up, domain: str) -> set[tuple[str, int]]:
     """Object and version of all records of a domain."""
-    consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "test", "enable.partition.eof": True})
-    found, unread = set(), set(range(8))
-    consumer.assign([TopicPartition(TOPICS.objects, partition, 0) for partition in unread])
+    consumer = Consumer(
+        {"bootstrap.servers": up.kafka, "group.id": up.topics.group("test"), "enable.partition.eof": True}
+    )
+    found, unread = set(), set(range(PARTITIONS))
+    consumer.assign([TopicPartition(up.topics.objects, partition, 0) for partition in unread])
     while unread:
         for message in consumer.consume(500, 1):
             if message.error() is not None:
@@ -92,10 +91,12 @@ def written(up: Up, domain: str) -> set[tuple[str, int]]:
 
 def usage(up: Up, name: str) -> dict[str, int]:
     """The sums over all nodes of what usage records say last of a tenant."""
-    consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "test", "enable.partition.eof": True})
+    consumer = Consumer(
+        {"bootstrap.servers": up.kafka, "group.id": up.topics.group("test"), "enable.partition.eof": True}
+    )
     last: dict[tuple[str, str], TenantCounters] = {}
     partition = usage_partition_of(name, 8)
-    consumer.assign([TopicPartition(TOPICS.usage, partition, 0)])
+    consumer.assign([TopicPartition(up.topics.usage, partition, 0)])
     while (message := consumer.poll(10)) is not None and message.error() is None:
         value = message.value()
         assert isinstance(value, bytes)
@@ -197,7 +198,7 @@ def test_an_agreement_that_is_raised_lets_more_in(tenants: Up) -> None:
 def test_a_damaged_record_stops_nothing(tenants: Up) -> None:
     producer = Producer({"bootstrap.servers": tenants.kafka})
     for key, value in ((b"broken", b"{"), (b"calm", b'{"domains": ["tenant.calm"], "in_per_s": -1}'), (b"\xff", b"")):
-        producer.produce(TOPICS.tenants, value, key)
+        producer.produce(tenants.topics.tenants, value, key)
     assert producer.flush(60) == 0
     wait_for(lambda: len(http(tenants, "GET", "tenants")[1]["damaged"]) == 3, "they were read")
     assert "coldnotify_tenants_damaged 3.0" in fetch(f"{tenants.http_url}/metrics").text
@@ -206,7 +207,7 @@ def test_a_damaged_record_stops_nothing(tenants: Up) -> None:
     assert http(tenants, "GET", "tenants/calm")[1]["in_per_s"] == 1000, "it is as it was before"
     tenant(tenants, "set", "calm", "--domain", "tenant.calm", "--in-per-s", "1000")
     tenant(tenants, "remove", "broken")
-    producer.produce(TOPICS.tenants, None, b"\xff")
+    producer.produce(tenants.topics.tenants, None, b"\xff")
     assert producer.flush(60) == 0
 
 

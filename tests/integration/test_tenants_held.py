@@ -25,7 +25,7 @@ LIMIT_S = 300
 
 
 def tenant(up: Up, *arguments: str) -> None:
-    done = coldnotify("tenant", *arguments, kafka=up.kafka)
+    done = coldnotify("tenant", *arguments, **up.in_kafka)
     assert done.returncode == 0, done.stderr
 
 

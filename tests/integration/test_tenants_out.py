@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from coldnotify import Connection, Message, Notification, Notify, State, aio
-from coldnotify.publisher import Publisher
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.stack import Recorder, Up
@@ -30,7 +29,7 @@ LIMIT_S = 300
 
 
 def tenant(up: Up, *arguments: str) -> None:
-    done = coldnotify("tenant", *arguments, kafka=up.kafka)
+    done = coldnotify("tenant", *arguments, **up.in_kafka)
     assert done.returncode == 0, done.stderr
 
 
@@ -96,7 +95,7 @@ def test_deliveries_settle_at_the_agreement_and_others_are_not_thinned(up: Up) -
     tenant(up, "set", "told", "--domain", "told.out", "--out-per-s", str(OUT_PER_S), "--burst-s", str(BURST_S))
     others = Recorder()
     other = Notify("others.out", "g", "ou", State(None), connection(up))
-    with Crowd(up, "told.out", "o").connected() as crowd, other, Publisher(kafka=up.kafka) as publisher:
+    with Crowd(up, "told.out", "o").connected() as crowd, other, up.publisher() as publisher:
         other.register("o").subscribe(others)
         assert other.wait_caught_up(LIMIT_S)
         version = 0
@@ -151,7 +150,7 @@ def test_messages_of_channels_are_delayed_and_none_is_missed(up: Up, tmp_path: P
 
     with (
         Notify("sent.out", "g", "ou", State(str(tmp_path / "state")), connection(up)) as client,
-        Publisher(kafka=up.kafka) as publisher,
+        up.publisher() as publisher,
     ):
         client.channel("news", since="oldest").subscribe(on, on_missed=missed.append)
         assert client.wait_caught_up(LIMIT_S)

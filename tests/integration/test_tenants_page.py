@@ -39,6 +39,7 @@ def test_what_a_new_operator_reads_is_what_comes_of_it(up: Up) -> None:
         **{name: value for name, value in os.environ.items() if not name.startswith("COLDNOTIFY_")},
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLDNOTIFY_KAFKA": up.kafka,
+        "COLDNOTIFY_TOPICS_PREFIX": up.topics.prefix,
         "COLDNOTIFY_HTTP": up.http_url,
         "HTTP": up.http_url,
     }

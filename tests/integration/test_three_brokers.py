@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 TOPICS = TopicNames()
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.own_broker("stops and kills nodes of three")]
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 CLIENTS = {"observer-1": ("a", "b"), "observer-2": ("b", "c")}

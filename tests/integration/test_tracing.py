@@ -9,9 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -84,7 +83,7 @@ def post(up: Up, version: int, header: str) -> None:
 
 
 def produce_into_a_wrong_partition(up: Up, version: int, header: str) -> None:
-    topic = "coldnotify.objects"
+    topic = up.topics.objects
     count = len(AdminClient({"bootstrap.servers": up.kafka}).list_topics(topic, WAIT_S).topics[topic].partitions)
     producer = Producer({"bootstrap.servers": up.kafka})
     producer.produce(
@@ -112,8 +111,10 @@ def traced(
     raise AssertionError(f"no trace of {count} steps: {[collector.steps(first + i) for i in range(_TRIES)]}")
 
 
-def test_a_publish_is_one_trace_from_the_publisher_to_the_delivery(collector: Collector, tmp_path: Path) -> None:
-    with running(tmp_path) as up:
+def test_a_publish_is_one_trace_from_the_publisher_to_the_delivery(
+    stacks: Stacks, collector: Collector, tmp_path: Path
+) -> None:
+    with stacks.running(tmp_path) as up:
         told = Recorder()
         client = notify(up, "oslo", tmp_path / "oslo", group=GROUP)
         client.register("camera").subscribe(told)
@@ -131,7 +132,7 @@ def test_a_publish_is_one_trace_from_the_publisher_to_the_delivery(collector: Co
             ]
             assert [above for *_, above in steps] == [bytes.fromhex(ABOVE), steps[0][2], steps[1][2]]
 
-            with Publisher(up.kafka) as publisher:
+            with up.publisher() as publisher:
                 steps = traced(
                     collector,
                     10,

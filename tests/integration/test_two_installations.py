@@ -10,7 +10,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 from coldnotify import Message
-from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
@@ -42,7 +41,7 @@ def installations(kafka: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactor
 def publish(up: Up, prefix: str) -> None:
     """By Kafka, and the last one by HTTP; and a message to a channel."""
     *earlier, last = range(1, VERSIONS[prefix] + 1)
-    with Publisher(up.kafka, topics_prefix=prefix) as publisher:
+    with up.publisher() as publisher:
         for version in earlier:
             publisher.publish(DOMAIN, GROUP, "lamp", version)
         publisher.send(DOMAIN, GROUP, "alarm", prefix.encode())

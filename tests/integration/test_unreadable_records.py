@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from coldnotify import Notify
-from coldnotify.publisher import Publisher
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER
 from coldnotify_schemas.topics import TopicNames
@@ -19,7 +18,7 @@ from coldnotify_testkit.waiting import wait_for
 
 TOPICS = TopicNames()
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_broker("writes batches that end the log cleaner of Kafka")]
 
 DOMAIN = "animal.observer"
 STRANGERS, BYSTANDERS = "region-1", "region-2"
@@ -62,7 +61,7 @@ def unit(up: Up, group: str) -> Iterator[Recorder]:
 @pytest.mark.timeout(900)
 def test_what_nobody_can_read_stops_nothing_behind_it_and_no_other_partition(tmp_path: Path) -> None:
     with running(tmp_path) as up:
-        with Publisher(up.kafka) as publisher, unit(up, STRANGERS) as hit, unit(up, BYSTANDERS) as other:
+        with up.publisher() as publisher, unit(up, STRANGERS) as hit, unit(up, BYSTANDERS) as other:
             version = 0
 
             def all_told(when: str) -> None:
@@ -81,7 +80,7 @@ def test_what_nobody_can_read_stops_nothing_behind_it_and_no_other_partition(tmp
             assert not written - rejected(up.kafka), "of each place something was set aside"
         up.stop()
         up.start()
-        with Publisher(up.kafka) as publisher, unit(up, STRANGERS) as hit, unit(up, BYSTANDERS) as other:
+        with up.publisher() as publisher, unit(up, STRANGERS) as hit, unit(up, BYSTANDERS) as other:
             all_told("after a start")
 
 

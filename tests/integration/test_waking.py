@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_testkit.proxy import in_front_of
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
@@ -20,7 +19,7 @@ def test_away_for_1000_publishes_over_50_objects(up: Up, tmp_path: Path) -> None
         assert ou.wait_caught_up(60)
         wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
 
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for i in range(1000):
             publisher.publish("animal.observer", "region-1", names[i * 7 % 50], version=i)
 
@@ -48,7 +47,7 @@ def unchanged_wake(
         assert ou.wait_caught_up(60)
         wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
         if published:
-            with Publisher(kafka=up.kafka) as publisher:
+            with up.publisher() as publisher:
                 publisher.publish("animal.observer", "region-1", names[0], version=len(names))
             wait_for(lambda: told.newest(names[0]) == len(names), "told live")
             wait_for(lambda: ou.status.cursor is not None, "the cursor is there")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from coldnotify import Connection, Notify, State, aio
-from coldnotify.publisher import Publisher
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import wait_for
 
@@ -33,7 +32,7 @@ def connection(address: str) -> Connection:
 
 
 def publish(up: Up, versions: dict[str, int]) -> None:
-    with Publisher(kafka=up.kafka) as publisher:
+    with up.publisher() as publisher:
         for name, version in versions.items():
             publisher.publish(DOMAIN, GROUP, name, version=version)
         publisher.flush(60)

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_testkit.shifted_clock import ShiftedClock
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
@@ -30,7 +29,7 @@ if way == "session":
 elif way == "http":
     unit = HttpPublisher(said["http"], outbox=said["outbox"])
 else:
-    unit = Publisher(said["kafka"], outbox=said["outbox"])
+    unit = Publisher(said["kafka"], topics_prefix=said["topics_prefix"], outbox=said["outbox"])
 made = unit.publish(*of, object_, payload={"on": True}, expires_at=round(time.time() * 1000) + 3_600_000)
 print(made.version, flush=True)
 sys.stdin.readline()
@@ -49,11 +48,11 @@ def test_what_a_unit_in_ten_years_publishes_is_numbered_by_now(up: Up, tmp_path:
         "group": GROUP,
         "gateway": up.gateway,
         "http": up.http_url,
-        "kafka": up.kafka,
+        **up.in_kafka,
         "outbox": str(tmp_path / "outbox"),
     }
     clock = ShiftedClock(tmp_path, by_s=TEN_YEARS_S)
-    with notify(up, f"other-{way}", None, group=GROUP) as other, Publisher(up.kafka, timeout_s=60) as publisher:
+    with notify(up, f"other-{way}", None, group=GROUP) as other, up.publisher(timeout_s=60) as publisher:
         other.register(way).subscribe(told)
         assert other.wait_caught_up(60)
         argv = [sys.executable, "-c", UNIT, way, way, json.dumps(said)]

@@ -64,8 +64,9 @@ async def test_the_asyncio_form_tells_it_too_without_stopping_the_loop(silent_ad
 
 
 @pytest.mark.kafka
-def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(fresh_kafka: EmbeddedBroker) -> None:
-    with Publisher(fresh_kafka.bootstrap, timeout_s=2) as publisher:
+@pytest.mark.own_broker("suspends Kafka")
+def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_kafka: EmbeddedBroker) -> None:
+    with Publisher(own_kafka.bootstrap, timeout_s=2) as publisher:
         deadline_s = time.monotonic() + 60
         while True:  # the first one may need longer than 2 s on a busy machine
             try:
@@ -73,14 +74,14 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(fres
                 break
             except PublishTimeout:
                 assert time.monotonic() < deadline_s
-        freeze(fresh_kafka.pid)
+        freeze(own_kafka.pid)
         try:
             with pytest.raises(PublishTimeout, match="indeterminate") as caught:
                 publisher.publish(DOMAIN, GROUP, "o", 2)
             assert caught.value.indeterminate
             assert publisher.flush(0) <= 1
         finally:
-            thaw(fresh_kafka.pid)
+            thaw(own_kafka.pid)
         # It carries on with the same publisher; the same version again is safe.
         deadline_s = time.monotonic() + 60
         while True:
@@ -89,7 +90,7 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(fres
                 break
             except PublishTimeout:
                 assert time.monotonic() < deadline_s
-    assert written(fresh_kafka.bootstrap)[-1]["value"] == {"version": 2}
+    assert written(own_kafka.bootstrap)[-1]["value"] == {"version": 2}
 
 
 @pytest.mark.kafka

@@ -43,6 +43,7 @@ def test_wrong_use_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.own_broker("looks at the ports on which Kafka listens")
 def test_mutual_tls_from_certificates_to_a_notification(tmp_path: Path) -> None:
     certs, domain = tmp_path / "certs", "animal.observer"
     names = [f"{domain}/region-1/{name}" for name in ("observer-1", "observer-2")]

@@ -16,11 +16,16 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.planted_bugs import Double
 from coldnotify_testkit.record_batches import Batch, BatchRecord
-from coldnotify_testkit.stack import running
+from coldnotify_testkit.stack import Stacks, Up
 from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 TOPICS = TopicNames()
+
+
+def in_kafka(up: Up) -> tuple[str, str]:
+    """The flags with which a command finds the stack's topics."""
+    return f"--kafka={up.kafka}", f"--topics-prefix={up.topics.prefix}"
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -72,16 +77,17 @@ def test_wrong_use_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_canaries_on_a_live_system(tmp_path: Path) -> None:
+def test_canaries_on_a_live_system(stacks: Stacks, tmp_path: Path) -> None:
     names = ("publish.jsonl", "watch.jsonl", "stays.jsonl", "dump.jsonl")
     said, seen, stayed, dumped = (str(tmp_path / name) for name in names)
-    with running(tmp_path) as up:
+    with stacks.running(tmp_path) as up:
+        judge = ("check", f"--topics-prefix={up.topics.prefix}")
         host, port = up.gateway
         watch = ["watch", "canary", "g", "c", "o", "--once", "--timeout-s", "90", f"--gateway={host}:{port}"]
         watch += [f"--state={tmp_path / 'state.json'}", f"--history={seen}"]
         for version in (1, 2):
             publish = ("publish", "canary", "g", "o", f"--version={version}", '--payload={"n": 1}')
-            assert run(*publish, f"--kafka={up.kafka}", f"--history={said}")[0] == 0
+            assert run(*publish, *in_kafka(up), f"--history={said}")[0] == 0
             assert run(*watch)[0] == 0
         code, output = run("describe", "canary", "g", "o", "Room=410", "--json", f"--http={up.report['http']}")
         described = json.loads(output)
@@ -96,7 +102,7 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
                     lambda: Path(stayed).exists() and "caught_up" in Path(stayed).read_text(),
                     "the one that stays is caught up",
                 )
-                assert run("topics", "dump", dumped, f"--kafka={up.kafka}")[0] == 0
+                assert run("topics", "dump", dumped, *in_kafka(up))[0] == 0
             finally:
                 process.terminate()
     records = [json.loads(line) for line in Path(dumped).read_text().splitlines()]
@@ -104,10 +110,10 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
     assert (record["key"], record["value"]) == ("describe:canary/g/o", {"description": {"Room": 410}})
     place = {name: described[name] for name in ("partition", "offset")}
     assert {**place, "timestamp": described["version"]}.items() <= record.items()
-    code, output = run("check", said, seen, dumped)
+    code, output = run(*judge, said, seen, dumped)
     assert code == 0, output
     assert "P5  not judged  registrations survive (needs --at-rest" in output
-    at_rest = ("check", "--at-rest", said, seen, stayed, dumped)
+    at_rest = (*judge, "--at-rest", said, seen, stayed, dumped)
     code, output = run(*at_rest)
     assert code == 0, output
     assert "not judged" not in output
@@ -121,31 +127,32 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
     lines = Path(seen).read_text()
     assert '"version":2' in lines
     Path(seen).write_text(lines.replace('"version":2', '"version":3'))
-    code, output = run("check", said, seen, dumped)
+    code, output = run(*judge, said, seen, dumped)
     assert code == 1
     assert "P4: " in output
 
 
 @pytest.mark.kafka
-def test_a_channel_on_a_live_system(tmp_path: Path) -> None:
+def test_a_channel_on_a_live_system(stacks: Stacks, tmp_path: Path) -> None:
     sent, heard, dumped = (str(tmp_path / name) for name in ("sent.jsonl", "heard.jsonl", "dump.jsonl"))
     binary = tmp_path / "message"
     binary.write_bytes(b"\xff\x00")
-    with running(tmp_path) as up:
+    with stacks.running(tmp_path) as up:
+        judge = ("check", f"--topics-prefix={up.topics.prefix}")
         host, port = up.gateway
         watch = ["watch", "canary", "g", "hears", "--channel=beat", "--once", "--timeout-s=90"]
         watch += [f"--gateway={host}:{port}", f"--state={tmp_path / 'state.json'}", f"--history={heard}"]
         assert run(*watch)[0] == 0
         for said in ('--payload={"n": 1}', f"--payload-file={binary}"):
-            assert run("send", "canary", "g", "beat", said, f"--kafka={up.kafka}", f"--history={sent}")[0] == 0
+            assert run("send", "canary", "g", "beat", said, *in_kafka(up), f"--history={sent}")[0] == 0
         assert run(*watch)[0] == 0
 
         def followed() -> bool:
             """The matcher writes how far it has followed a channel a moment behind what it has told of it."""
             Path(dumped).unlink(missing_ok=True)
-            code, output = run("topics", "dump", dumped, f"--kafka={up.kafka}")
-            assert (code, "coldnotify.channels.1d  2 records\n" in output) == (0, True), output
-            return any("canary/g/beat" in str(one["value"]) for one in records_of("coldnotify.channels_state"))
+            code, output = run("topics", "dump", dumped, *in_kafka(up))
+            assert (code, f"{up.topics.channels_1d}  2 records\n" in output) == (0, True), output
+            return any("canary/g/beat" in str(one["value"]) for one in records_of(up.topics.channels_state))
 
         def records_of(topic: str) -> list[dict[str, Any]]:
             lines = map(json.loads, Path(dumped).read_text().splitlines())
@@ -153,19 +160,19 @@ def test_a_channel_on_a_live_system(tmp_path: Path) -> None:
 
         wait_for(followed, "the matcher's state of the channel is written")
         without = str(tmp_path / "without.jsonl")
-        assert "channels" not in run("topics", "dump", without, f"--kafka={up.kafka}", "--no-channels")[1]
+        assert "channels" not in run("topics", "dump", without, *in_kafka(up), "--no-channels")[1]
     ids = [json.loads(line)["message"] for line in Path(sent).read_text().splitlines() if '"send"' in line]
-    records = [one for one in records_of("coldnotify.channels.1d") if one.get("key") == "canary/g/beat"]
+    records = [one for one in records_of(up.topics.channels_1d) if one.get("key") == "canary/g/beat"]
     assert [one["value"] for one in records] == [{"n": 1}, {"base64": "/wA="}]
     assert [one["headers"]["id"] for one in records] == ids
-    code, output = run("check", "--at-rest", sent, heard, dumped)
+    code, output = run(*judge, "--at-rest", sent, heard, dumped)
     assert (code, "needs a dump" in output) == (0, False), output
     assert "2 messages acknowledged, 2 told, 0 times some missed" in output
-    code, output = run("check", "--at-rest", sent, heard, without)
+    code, output = run(*judge, "--at-rest", sent, heard, without)
     assert (code, "P8  kept" in output, "needs a dump" in output) == (0, True, True), output
     text = Path(dumped).read_text()
     Path(dumped).write_text("".join(line for line in text.splitlines(True) if f'"id":"{ids[1]}"' not in line))
-    code, output = run("check", "--at-rest", sent, heard, dumped)
+    code, output = run(*judge, "--at-rest", sent, heard, dumped)
     assert (code, f"{ids[1]} of canary/g/beat was acknowledged at 1, and no log holds it" in output) == (1, True)
 
 

@@ -23,7 +23,7 @@ from confluent_kafka import KafkaError, Producer
 
 TOPICS = TopicNames()
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_broker("configures logins and rights in Kafka")]
 
 ROLES = ("matcher", "gateway", "http", "usage", "publisher", "operator")
 LIMIT_S = 120

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from coldnotify.publisher import Publisher
 from coldnotify_cli.asked_ports import SILENT
 from coldnotify_cli.supervisor import DEATHS_MAX
 from coldnotify_testkit.command import coldnotify
@@ -18,7 +17,7 @@ from coldnotify_testkit.stack import Up, get_json, running
 from coldnotify_testkit.waiting import wait_for
 
 UP = [sys.executable, "-m", "coldnotify_cli.main", "up"]
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.own_broker("is about the Kafka that `coldnotify up` starts")]
 GROUPS = ("g1", "g2", "g4")
 """In partitions of both matchers, whichever of them has which."""
 
@@ -30,7 +29,7 @@ def test_the_same_data_directory_again_carries_on(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("LC_ALL", "C")
     with running(directory) as up:
         assert set(up.report["pids"]) == {"broker", "matcher", "gateway", "http", "usage"}
-        with Publisher(kafka=up.kafka) as publisher:
+        with up.publisher() as publisher:
             publisher.publish("d", "g", "o", version=7)
         url = f"{up.matcher_url}/v1/domains/d/groups/g/objects/o"
         wait_for(lambda: object_version(url) == 7, "the matcher has it")
@@ -42,7 +41,7 @@ def test_the_same_data_directory_again_carries_on(tmp_path: Path, monkeypatch: p
 
 def test_with_two_matchers_every_group_and_partition_is_shown_and_every_object_is_reset(tmp_path: Path) -> None:
     with running(tmp_path, "--gateways=2", "--matchers=2") as up:
-        with Publisher(kafka=up.kafka) as publisher:
+        with up.publisher() as publisher:
             for group in GROUPS:
                 publisher.publish("d", group, "o", version=7)
         ours, matchers = {"http": up.http_url, "kafka": up.kafka}, up.report["matchers"]

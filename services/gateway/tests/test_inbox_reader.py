@@ -149,6 +149,7 @@ def test_it_stops_while_nobody_handles_what_it_hands_over(reading: Reading):
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.own_broker("stops nodes of three")
 def test_an_inbox_without_a_leader_is_read_once_it_has_one(tmp_path: Path):
     """As after all brokers of a cluster died at once: they come back one by one."""
     with EmbeddedCluster(tmp_path) as cluster:

@@ -331,6 +331,7 @@ def test_a_client_that_hangs_does_not_hold_up_the_stop(matcher, fresh_kafka):
         assert gateway.stop() == 0  # it never reads its Close, and never closes
 
 
+@pytest.mark.own_broker("stops Kafka")
 def test_kafka_restarts_under_connected_clients():
     """On a broker of its own: the others' tests need theirs."""
     with broker() as kafka:

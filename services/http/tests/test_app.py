@@ -18,7 +18,6 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
 
@@ -80,11 +79,10 @@ def test_an_acknowledged_publish_is_in_kafka(fresh_kafka: EmbeddedBroker) -> Non
 
 
 @pytest.mark.kafka
-async def test_a_stop_finishes_what_is_under_way(kafka: EmbeddedBroker) -> None:
-    reset_topics(kafka.bootstrap)
-
+@pytest.mark.own_broker("suspends Kafka")
+async def test_a_stop_finishes_what_is_under_way(own_kafka: EmbeddedBroker) -> None:
     def start() -> Any:
-        context = http_service(kafka.bootstrap, http_publish_timeout_s=60)
+        context = http_service(own_kafka.bootstrap, http_publish_timeout_s=60)
         return context, context.__enter__()
 
     context, service = await asyncio.to_thread(start)
@@ -110,19 +108,19 @@ async def test_a_stop_finishes_what_is_under_way(kafka: EmbeddedBroker) -> None:
         async with ClientSession() as client:
             publishers = [asyncio.ensure_future(publish(client, i)) for i in range(20)]
             await enough.wait()
-            freeze(kafka.pid)
+            freeze(own_kafka.pid)
             try:
                 under_way = "coldnotify_http_publishes_under_way 20.0"
                 await asyncio.to_thread(wait_for, lambda: under_way in service.get("/metrics")[1])
                 service.process.send_signal(signal.SIGTERM)
                 await asyncio.to_thread(wait_for, lambda: takes_nothing_more(service))
             finally:
-                thaw(kafka.pid)
+                thaw(own_kafka.pid)
             await asyncio.wait_for(asyncio.gather(*publishers), 100)
         assert await asyncio.to_thread(service.process.wait, 60) == 0
         # ... so all that Kafka has was answered.
         assert refused == 20
-        ends = await asyncio.to_thread(end_offsets, kafka.bootstrap)
+        ends = await asyncio.to_thread(end_offsets, own_kafka.bootstrap)
         assert len(acknowledged) == len(set(acknowledged)) == ends
     finally:
         await asyncio.to_thread(context.__exit__, None, None, None)
@@ -142,10 +140,11 @@ def end_offsets(kafka: str) -> int:
 
 
 @pytest.mark.kafka
-def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknown(fresh_kafka: EmbeddedBroker) -> None:
-    with http_service(fresh_kafka.bootstrap, http_publish_timeout_s=2) as service:
+@pytest.mark.own_broker("suspends Kafka")
+def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknown(own_kafka: EmbeddedBroker) -> None:
+    with http_service(own_kafka.bootstrap, http_publish_timeout_s=2) as service:
         wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
-        freeze(fresh_kafka.pid)
+        freeze(own_kafka.pid)
         try:
             status, answer = service.post("/v1/domains/d/groups/g/objects/o", {"version": 1})
             assert status == 503
@@ -153,7 +152,7 @@ def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknow
             wait_for(lambda: service.get("/readyz")[0] == 503)
             assert service.get("/healthz")[0] == 200
         finally:
-            thaw(fresh_kafka.pid)
+            thaw(own_kafka.pid)
         wait_for(lambda: service.get("/readyz")[0] == 200)
         wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
 

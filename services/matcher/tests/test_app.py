@@ -51,6 +51,7 @@ def test_sigint_is_a_clean_stop_too(fresh_kafka: EmbeddedBroker, tmp_path: Path)
 
 
 @pytest.mark.kafka
+@pytest.mark.own_broker("kills Kafka")
 def test_kafka_is_killed_under_it(tmp_path: Path) -> None:
     with broker() as kafka:
         reset_topics(kafka.bootstrap)
@@ -58,11 +59,12 @@ def test_kafka_is_killed_under_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_kafka_freezes_under_it(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+@pytest.mark.own_broker("suspends Kafka")
+def test_kafka_freezes_under_it(own_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     try:
-        stops_without_kafka(fresh_kafka, tmp_path, lambda: freeze(fresh_kafka.pid))
+        stops_without_kafka(own_kafka, tmp_path, lambda: freeze(own_kafka.pid))
     finally:
-        thaw(fresh_kafka.pid)
+        thaw(own_kafka.pid)
 
 
 def stops_without_kafka(kafka: EmbeddedBroker, tmp_path: Path, take_away: Callable[[], object]) -> None:
@@ -82,16 +84,17 @@ def stops_without_kafka(kafka: EmbeddedBroker, tmp_path: Path, take_away: Callab
 
 
 @pytest.mark.kafka
-def test_kafka_comes_back(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
-    with MatcherProcess(fresh_kafka.bootstrap, tmp_path / "log") as process:
+@pytest.mark.own_broker("suspends Kafka")
+def test_kafka_comes_back(own_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    with MatcherProcess(own_kafka.bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        freeze(fresh_kafka.pid)
+        freeze(own_kafka.pid)
         try:
             wait_for(lambda: not process.ready, "its saying that it is not ready")
         finally:
-            thaw(fresh_kafka.pid)
+            thaw(own_kafka.pid)
         process.wait_serving()
-        player = Player(fresh_kafka.bootstrap)
+        player = Player(own_kafka.bootstrap)
         player.open("camera")
         player.wait_opened()
         player.version("camera", 1)

@@ -297,6 +297,7 @@ def test_it_waits_for_its_topics_and_says_so(fresh_kafka: EmbeddedBroker, start:
     assert worker.stop() == 0
 
 
+@pytest.mark.own_broker("stops Kafka")
 def test_it_stops_in_time_without_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever stops it kills it after 20 s. It leaves nothing behind, however it ends."""
     (temporary := tmp_path / "tmp").mkdir()
