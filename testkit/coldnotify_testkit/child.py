@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from coldnotify_testkit import zygote
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
@@ -23,10 +24,8 @@ _SERVICES = {
     "http": ("coldnotify_http", "HttpSettings"),
     "usage": ("coldnotify_usage", "UsageSettings"),
 }
-_RUN = (
-    "import os, sys; from coldnotify_common.settings import load; from {package}.app import run; "
-    "from {package}.settings import {settings}; sys.exit(run(load({settings}, os.environ)))"
-)
+_FUNCTION = f"{zygote.__name__}:{zygote.service.__name__}"
+_RUN = f"import sys; from {zygote.__name__} import {zygote.service.__name__} as run; sys.exit(run(sys.argv[1:]))"
 
 
 class Child:
@@ -86,11 +85,15 @@ class Child:
         started_s = time.monotonic()
         return self.stop(), time.monotonic() - started_s
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> "subprocess.Popen[bytes] | zygote.ForkedProcess":
         with self.output_file.open("ab") as file:
-            return subprocess.Popen(
+            return self._forked(file.fileno()) or subprocess.Popen(
                 self._argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=self._environ
             )
+
+    def _forked(self, _output: int) -> zygote.ForkedProcess | None:
+        """The process, if it is to be forked; its output goes to this descriptor."""
+        return None
 
     def __enter__(self) -> Self:
         return self
@@ -109,11 +112,14 @@ class ServiceProcess(Child, ABC):
 
     def __init__(self, service: str, output: Path, settings: Mapping[str, object]) -> None:
         """`service`: matcher, gateway, http or usage. Settings of this process' environment are not handed on."""
-        package, cls = _SERVICES[service]
+        self._service = _SERVICES[service]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("COLDNOTIFY_")}
         settings = {"log_format": "json", "log_level": "info", **settings}
         environ |= {f"COLDNOTIFY_{name.upper()}": str(value) for name, value in settings.items()}
-        super().__init__([sys.executable, "-c", _RUN.format(package=package, settings=cls)], output, environ)
+        super().__init__([sys.executable, "-c", _RUN, *self._service], output, environ)
+
+    def _forked(self, output: int) -> zygote.ForkedProcess | None:
+        return zygote.start(_FUNCTION, self._service, output, self._environ)
 
     @property
     @abstractmethod

@@ -22,6 +22,7 @@ from coldnotify_kafka.broker.free_ports import free_port, free_row
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
+from coldnotify_testkit import zygote
 from coldnotify_testkit.kafka import delete_topics
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
@@ -60,7 +61,7 @@ class Up:
         # Chosen by this process, they are reserved between two starts, too. There may be three nodes of Kafka.
         self._ports = {"kafka": free_row(NODES, _HOST)}
         self._ports |= {name: free_port(_HOST) for name in ("gateway", "http", "matcher")}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | zygote.ForkedProcess | None = None
         self._killed_s: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_KILLS_MAX))
         """The times of the last kills, by part."""
         self.shared = False
@@ -106,8 +107,18 @@ class Up:
         ports = [f"--{name}-port={port}" for name, port in self._ports.items()]
         argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self.data}"]
         argv += [f"--ready-file={self._ready_file}", *ports, *self._flags]
-        self._process = spawn(argv, self._directory / "up.log", environ=self._environ)
+        self._process = self._forked(argv) or spawn(argv, self._directory / "up.log", environ=self._environ)
         self.wait_ready(timeout_s=_START_S)
+
+    def _forked(self, argv: list[str]) -> zygote.ForkedProcess | None:
+        """The process, with its parts; None: with a Kafka of its own it is started as users do."""
+        if not self._environ["COLDNOTIFY_KAFKA"]:
+            return None
+        environ = {**self._environ, zygote.ADDRESS_VARIABLE: zygote.address()}
+        with (self._directory / "up.log").open("ab") as log:
+            return zygote.start(
+                f"{zygote.__name__}:{zygote.command.__name__}", argv[3:], log.fileno(), environ, own_group=True
+            )
 
     def wait_ready(self, *, other_than: dict[str, int] | None = None, timeout_s: float = WAIT_S) -> None:
         """Until the ready file is there, with other process ids than these."""
