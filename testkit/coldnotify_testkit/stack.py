@@ -107,18 +107,13 @@ class Up:
         ports = [f"--{name}-port={port}" for name, port in self._ports.items()]
         argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self.data}"]
         argv += [f"--ready-file={self._ready_file}", *ports, *self._flags]
-        self._process = self._forked(argv) or spawn(argv, self._directory / "up.log", environ=self._environ)
+        # With a Kafka of its own all is started as users do.
+        if self._environ["COLDNOTIFY_KAFKA"]:
+            environ = {**self._environ, zygote.ADDRESS_VARIABLE: zygote.address()}
+            self._process = zygote.spawn(argv, self._directory / "up.log", environ)
+        else:
+            self._process = spawn(argv, self._directory / "up.log", environ=self._environ)
         self.wait_ready(timeout_s=_START_S)
-
-    def _forked(self, argv: list[str]) -> zygote.ForkedProcess | None:
-        """The process, with its parts; None: with a Kafka of its own it is started as users do."""
-        if not self._environ["COLDNOTIFY_KAFKA"]:
-            return None
-        environ = {**self._environ, zygote.ADDRESS_VARIABLE: zygote.address()}
-        with (self._directory / "up.log").open("ab") as log:
-            return zygote.start(
-                f"{zygote.__name__}:{zygote.command.__name__}", argv[3:], log.fileno(), environ, own_group=True
-            )
 
     def wait_ready(self, *, other_than: dict[str, int] | None = None, timeout_s: float = WAIT_S) -> None:
         """Until the ready file is there, with other process ids than these."""

@@ -23,12 +23,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from coldnotify_kafka.broker import process
+from coldnotify_cli import main as main_of_commands
+from coldnotify_kafka.broker import private, process
 
 _PARTS = ("matcher", "gateway", "http", "usage")
 MODULES = (
@@ -309,10 +310,10 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 
 def command(argv: Sequence[str]) -> object:
     """`coldnotify` with these arguments. The parts of `up` are forked from the same zygote."""
-    from coldnotify_cli import main, stack
+    from coldnotify_cli import stack
 
-    vars(stack)["spawn"] = _spawn
-    return main.main(argv)
+    vars(stack)["spawn"] = spawn
+    return main_of_commands.main(argv)
 
 
 def code(argv: Sequence[str]) -> object:
@@ -330,11 +331,14 @@ def service(argv: Sequence[str]) -> object:
     return app.run(load(getattr(importlib.import_module(f"{package}.settings"), settings), os.environ))
 
 
-def _spawn(argv: Sequence[str], output: Path | None) -> Any:
-    """As coldnotify_kafka's: a part of `up`."""
-    assert output is None
-    forked = start(f"{command.__module__}:command", argv[3:], sys.stderr.fileno(), own_group=True)
-    return forked or process.spawn(argv, output)
+def spawn(argv: Sequence[str], output: Path | None, environ: Mapping[str, str] | None = None) -> Any:
+    """Starts a process as coldnotify_kafka's function of this name does; a command of ours is forked."""
+    if list(argv[:3]) == [sys.executable, "-m", main_of_commands.__name__]:
+        with nullcontext(sys.stderr.fileno()) if output is None else private.open_file(output, "ab") as stream:
+            descriptor = stream if isinstance(stream, int) else stream.fileno()
+            if forked := start(f"{command.__module__}:command", argv[3:], descriptor, environ, own_group=True):
+                return forked
+    return process.spawn(argv, output, environ=environ)
 
 
 def main(arguments: Sequence[str]) -> object:
