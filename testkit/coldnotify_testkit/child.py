@@ -25,7 +25,11 @@ _SERVICES = {
     "usage": ("coldnotify_usage", "UsageSettings"),
 }
 _FUNCTION = f"{zygote.__name__}:{zygote.service.__name__}"
-_RUN = f"import sys; from {zygote.__name__} import {zygote.service.__name__} as run; sys.exit(run(sys.argv[1:]))"
+_RUN = (
+    "import os, sys; from coldnotify_common.settings import load; from {package}.app import run; "
+    "from {package}.settings import {settings}; sys.exit(run(load({settings}, os.environ)))"
+)
+"""The same for a process of its own, which may run another release: it knows nothing of the testkit."""
 
 
 class Child:
@@ -116,7 +120,8 @@ class ServiceProcess(Child, ABC):
         environ = {name: value for name, value in os.environ.items() if not name.startswith("COLDNOTIFY_")}
         settings = {"log_format": "json", "log_level": "info", **settings}
         environ |= {f"COLDNOTIFY_{name.upper()}": str(value) for name, value in settings.items()}
-        super().__init__([sys.executable, "-c", _RUN, *self._service], output, environ)
+        package, cls = self._service
+        super().__init__([sys.executable, "-c", _RUN.format(package=package, settings=cls)], output, environ)
 
     def _forked(self, output: int) -> zygote.ForkedProcess | None:
         return zygote.start(_FUNCTION, self._service, output, self._environ)

@@ -39,7 +39,7 @@ MODULES = (
     *("coldnotify_matcher.looking.state_endpoints", "coldnotify_usage.faust_app"),
 )
 """The imports of all services. Whatever else one needs it imports itself."""
-OF_THE_CALL = ("COLDNOTIFY_", "PYTEST_", "JDK_JAVA_OPTIONS")
+OF_THE_CALL = ("COLDNOTIFY_", "PYTEST_", "JDK_JAVA_OPTIONS", "PYTHONDONTWRITEBYTECODE")
 """Variables by these beginnings may differ from those that the zygote was started with; Python and libraries may have
 read any other one as they were imported.
 """
