@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import cast
@@ -32,6 +31,7 @@ from coldnotify_gateway.device_connection import ConnectionEvents, DeviceConnect
 from coldnotify_gateway.hearing import Hearing
 from coldnotify_gateway.inbox_reader import InboxMark, Read
 from coldnotify_gateway.inbox_records import Aside
+from coldnotify_gateway.inbox_turns import InboxTurns
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import LINGERING_MAX
 from coldnotify_gateway.publication_writer import PublicationWriter
@@ -41,16 +41,6 @@ from coldnotify_gateway.writing import Writing
 
 log = structlog.get_logger()
 _paced = Paced(log)
-
-_SLICE_S = 0.01
-"""Longest time that inbox records are handled without a break. A slice's frames for one connection leave in one write,
-so it must not be too short; nothing else is served meanwhile, so it must not be long."""
-_REST_FROM_WRITES = 100
-_REST_SHARE = 0.5
-_REST_S_MAX = 0.02
-"""Number of writes that a pause follows, of half the time that they took, at most `_REST_S_MAX`. Each write takes a few
-microseconds. Frames that arrive during the pause leave in one write per connection: at 200 publishes a second to 1,000
-connections that halves the CPU time. A single publish does not wait."""
 
 
 class GatewayShell(ConnectionEvents):
@@ -87,10 +77,9 @@ class GatewayShell(ConnectionEvents):
         """Number of connections cut off to limit open sockets or waiting bytes."""
         self._none_open = asyncio.Event()
         self._none_open.set()
-        self._batches: deque[tuple[deque[Read], Callable[[], None]]] = deque()
-        self._pumping = False
         self.latency = Latency()
         self._writing = Writing(self.latency, tracer, self._bound_of)
+        self._turns = InboxTurns(self._writing, self._on_record)
 
     async def all_closed(self, timeout_s: float) -> None:
         """Waits until no socket is open, at most so long. Sockets that the core has closed and forgotten count, too."""
@@ -215,42 +204,7 @@ class GatewayShell(ConnectionEvents):
 
     def on_records(self, records: Sequence[Read], handled: Callable[[], None]) -> None:
         """Handles inbox records, and calls `handled` afterwards."""
-        self._batches.append((deque(records), handled))
-        if not self._pumping:
-            self._pumping = True
-            self._pump()
-
-    def _pump(self) -> None:
-        """Handles records for a slice of time, and the rest once the loop has served the connections.
-
-        A single item's frames are written at once. If records queue up, a slice's frames are gathered and written
-        together.
-        """
-        began_s = self._loop.time()
-        end_s = began_s + _SLICE_S
-        self._writing.begin(gathering=len(self._batches) > 1 or _has_several(self._batches[0][0]))
-        while self._batches:
-            batch, handled = self._batches[0]
-            while batch:
-                if self._loop.time() > end_s:
-                    self._writing.flush()
-                    self._loop.call_soon(self._pump)
-                    return
-                self._on_record(batch.popleft())
-            self._batches.popleft()
-            handled()
-        self._writing.end()
-        if self._writing.writes < _REST_FROM_WRITES:
-            self._pumping = False
-        else:
-            took_s = self._loop.time() - began_s
-            self._loop.call_later(min(took_s * _REST_SHARE, _REST_S_MAX), self._go_on)
-
-    def _go_on(self) -> None:
-        if self._batches:
-            self._pump()
-        else:
-            self._pumping = False
+        self._turns.take(records, handled)
 
     def _on_record(self, record: Read) -> None:
         now_s = self._loop.time()
@@ -342,9 +296,3 @@ class GatewayShell(ConnectionEvents):
     def _bound_of(self, connection: DeviceConnection) -> None:
         if connection.buffered_bytes > self._settings.gateway_hard_water_bytes:
             self.do(self.gateway.on_overfull(connection, self._loop.time()))
-
-
-def _has_several(records: Sequence[Read]) -> bool:
-    """Returns true if there are several items. A client's Welcome and first page are two items of one record, and one
-    write."""
-    return len(records) > 1 or any(isinstance(record, Inbox) and len(record.items) > 1 for record in records)

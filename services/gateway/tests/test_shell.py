@@ -2,7 +2,7 @@
 
 When it writes a fan-out: at once, or together with what comes while it rests. When a connection is full.
 
-Stands for: writing
+Stands for: inbox_turns, writing
 """
 
 import asyncio
@@ -21,7 +21,7 @@ LIMIT_S = 60
 @pytest.fixture(autouse=True)
 def slices_without_end(monkeypatch):
     """What a slow machine handles in one go is what a quick one does."""
-    monkeypatch.setattr("coldnotify_gateway.shell._SLICE_S", float("inf"))
+    monkeypatch.setattr("coldnotify_gateway.inbox_turns._SLICE_S", float("inf"))
 
 
 class Peer:
