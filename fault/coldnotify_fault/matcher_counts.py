@@ -8,11 +8,11 @@ from collections.abc import Mapping
 _LOOK_EVERY_S = 0.5
 _LOOK_S = 1.0
 COUNTED = {
-    "coldnotify_matcher_blocks_served_total": "served_by_blocks",
-    "coldnotify_matcher_messages_paged_total": "messages_paged",
-    "coldnotify_matcher_queries_evaluated_total": "evaluated",
-    "coldnotify_matcher_queries_held_total": "asked_again",
-    "coldnotify_matcher_sets_digests_total": "sets_digests",
+    'coldnotify_matcher_events_total{event="blocks_served"}': "served_by_blocks",
+    'coldnotify_matcher_messages_told_total{way="page"}': "messages_paged",
+    'coldnotify_matcher_events_total{event="evaluated"}': "evaluated",
+    'coldnotify_matcher_events_total{event="queries_held"}': "asked_again",
+    'coldnotify_matcher_events_total{event="sets_digests"}': "sets_digests",
 }
 """A set is requested again (`queries_held`) with a digest of what the client holds: the digest may not match, or a
 matcher may not know what has changed since.

@@ -71,7 +71,7 @@ class UsageProcess(ServiceProcess):
     @property
     def takeovers(self) -> int:
         """Returns how often it was assigned partitions."""
-        return int(self.metric("coldnotify_usage_takeovers_total"))
+        return int(self.metric('coldnotify_usage_events_total{event="takeover"}'))
 
 
 class Feeder:

@@ -201,7 +201,7 @@ def test_a_damaged_record_stops_nothing(tenants: Up) -> None:
         producer.produce(tenants.topics.tenants, value, key)
     assert producer.flush(60) == 0
     wait_for(lambda: len(http(tenants, "GET", "tenants")[1]["damaged"]) == 3, "they were read")
-    assert "coldnotify_tenants_damaged 3.0" in fetch(f"{tenants.http_url}/metrics").text
+    assert 'coldnotify_tenants{state="damaged"} 3.0' in fetch(f"{tenants.http_url}/metrics").text
     assert publish(tenants, "tenant.calm", "beside-damage", 1).status == 200
     assert publish(tenants, "tenant.nobodys", "beside-damage", 1).status == 200
     assert http(tenants, "GET", "tenants/calm")[1]["in_per_s"] == 1000, "it is as it was before"

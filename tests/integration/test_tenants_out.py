@@ -156,7 +156,7 @@ def test_messages_of_channels_are_delayed_and_none_is_missed(up: Up, tmp_path: P
         assert client.wait_caught_up(LIMIT_S)
         publisher.send("sent.out", "g", "news", 0)
         wait_for(lambda: heard == [0], "the first is told", LIMIT_S)
-        put_off = "coldnotify_matcher_channel_sessions_put_off_total"
+        put_off = 'coldnotify_matcher_events_total{event="channel_sessions_put_off"}'
         before, sent = metric(up, put_off), 1
 
         def is_put_off() -> bool:

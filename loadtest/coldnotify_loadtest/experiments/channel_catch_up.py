@@ -111,7 +111,7 @@ def _fill(server: ColdNotify, drawn: DrawnLog) -> None:
 
 
 def _count(server: ColdNotify, what: str) -> float:
-    return server.metric("matcher-1", f"coldnotify_matcher_{what}_total")
+    return server.metric("matcher-1", "coldnotify_matcher_events_total", event=what)
 
 
 class _Beside:

@@ -16,7 +16,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from urllib.request import urlopen
 
 from coldnotify import Connection, Message, Missed, Notify, State
 from coldnotify_kafka import topic_plan, topics
@@ -26,7 +25,6 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from prometheus_client.parser import text_string_to_metric_families
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity, measure
 from coldnotify_loadtest.channel_devices import channel_devices
@@ -47,7 +45,7 @@ CHANNELS_BEHIND = 50
 _PAYLOAD_BYTES = 140
 _OTHER_PAYLOAD = b"x" * 100
 _OTHER_CHANNELS = 1000
-_FOLLOWED = "coldnotify_matcher_messages_total"
+_EVENTS = "coldnotify_matcher_events_total"
 MANY = (1, 1_000, 100_000)
 
 
@@ -131,7 +129,7 @@ def _behind(bench: BenchRun, server: ColdNotify) -> None:
         without = measure(server, swarm, publisher, plan, beside)
         sent = _send_among_others(bench, server, names)
         bench.progress.step("the client comes back")
-        before = _of_matcher(server, "coldnotify_matcher_block_bytes_total")
+        before = server.metric("matcher-1", _EVENTS, event="block_bytes")
         meter, begun_s = Meter(server.roles()), time.monotonic()
         with unit.connected(waits=False):
             meanwhile = measure(server, swarm, publisher, plan, beside)
@@ -152,7 +150,7 @@ def _behind(bench: BenchRun, server: ColdNotify) -> None:
             "missed": len(unit.missed),
             "in_order": "yes" if order else "no",
             "seconds": round(passed_s, 2),
-            "read_mib": round((_of_matcher(server, "coldnotify_matcher_block_bytes_total") - before) / 2**20, 1),
+            "read_mib": round((server.metric("matcher-1", _EVENTS, event="block_bytes") - before) / 2**20, 1),
             "matcher_cpu_s": used["matcher"]["cpu_s"],
             "matcher_mib": used["matcher"]["memory_mib"],
             "p99_ms_without": without["p99_ms"],
@@ -222,7 +220,7 @@ def _burst(bench: BenchRun, server: ColdNotify) -> None:
 
 def _send_at_once(server: ColdNotify, messages: int) -> tuple[float, float]:
     """After how many seconds all were sent, and the matcher had followed them."""
-    begun_s, before = time.monotonic(), _of_matcher(server, _FOLLOWED)
+    begun_s, before = time.monotonic(), _followed(server)
     producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
     for number in range(messages):
         _produce(producer, f"other-{number % _OTHER_CHANNELS}", _OTHER_PAYLOAD)
@@ -238,7 +236,7 @@ def _send_at_once(server: ColdNotify, messages: int) -> tuple[float, float]:
 def _many(bench: BenchRun, server: ColdNotify) -> None:
     for channels in MANY:
         bench.progress.step(f"{bench['many']} messages to {channels} channels")
-        before, meter, begun_s = _of_matcher(server, _FOLLOWED), Meter(server.roles()), time.monotonic()
+        before, meter, begun_s = _followed(server), Meter(server.roles()), time.monotonic()
         producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20})
         for number in range(bench["many"]):
             _produce(producer, f"many-{channels}-{number % channels}", _OTHER_PAYLOAD)
@@ -287,14 +285,12 @@ def _partitions(bench: BenchRun) -> None:
 
 
 def _wait_followed(server: ColdNotify, messages: float) -> None:
-    wait_for(lambda: _of_matcher(server, _FOLLOWED) >= messages, "all is followed", READY_S)
+    wait_for(lambda: _followed(server) >= messages, "all is followed", READY_S)
 
 
-def _of_matcher(server: ColdNotify, metric: str) -> float:
-    """The sum over all labels."""
-    with urlopen(f"http://{HOST}:{server.http_port('matcher-1')}/metrics", timeout=READY_S) as response:
-        families = text_string_to_metric_families(response.read().decode())
-        return sum(one.value for family in families for one in family.samples if one.name == metric)
+def _followed(server: ColdNotify) -> float:
+    """Returns the number of messages that the matcher has followed."""
+    return server.metric("matcher-1", "coldnotify_matcher_messages_total", outcome="followed")
 
 
 class _Unit:

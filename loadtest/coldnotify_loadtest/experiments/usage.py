@@ -27,6 +27,7 @@ CASES = ("kills", "backlog")
 _SOON_S = 1.0
 _BETWEEN_S = 4.0
 """Up to so long a worker that was started again is left alone."""
+_READ = 'coldnotify_usage_events_total{event="record"}'
 _ROLE = "usage"
 
 
@@ -147,10 +148,10 @@ def _backlog(bench: BenchRun, running: EmbeddedBroker, directory: Path) -> None:
     feeder.flush()
     worker = UsageProcess(running.bootstrap, directory / "worker.log")
     try:
-        _wait(lambda: worker.metric("coldnotify_usage_records_total") > 0)
+        _wait(lambda: worker.metric(_READ) > 0)
         meter, begun_s = Meter({_ROLE: [worker.process.pid]}), time.monotonic()
-        had = worker.metric("coldnotify_usage_records_total")
-        _wait(lambda: worker.metric("coldnotify_usage_records_total") >= feeder.written)
+        had = worker.metric(_READ)
+        _wait(lambda: worker.metric(_READ) >= feeder.written)
         passed_s, used = time.monotonic() - begun_s, meter.read()[_ROLE]
         read = feeder.written - had
         bench.rows.append(

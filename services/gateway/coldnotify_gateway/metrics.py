@@ -63,11 +63,6 @@ _COUNTERS = {
         "Requests dropped because their client had too many unanswered ones, or sent too many chunks of its set.",
     ),
 }
-_WRITTEN = (
-    "coldnotify_gateway_written",
-    "What is written to sessions, one per session: message (of a channel, live or in a page), urgent_message (live, of "
-    "high priority: its channel goes first), urgent (a notification of high priority, in front of what waits).",
-)
 _FOREIGN = ("coldnotify_gateway_inbox_foreign_records", "Inbox records for other gateways that share the inbox.")
 _HELLOS = ("coldnotify_gateway_hellos", "Sessions begun, by whether the client has a cursor of an earlier session.")
 _CLOSES = ("coldnotify_gateway_closes", "Sessions ended by the service, by code.")
@@ -125,8 +120,6 @@ class GatewayCollector(Collector):
         counters = gateway.counters
         for field, (name, words) in _COUNTERS.items():
             yield CounterMetricFamily(name, words, value=getattr(counters, field))
-        written = {"message": counters.messages, "urgent_message": counters.urgent_messages, "urgent": counters.urgent}
-        yield _labelled(_WRITTEN, "what", Counter(written), [])
         in_reader = service.reader.foreign_records if service.reader is not None else 0
         yield CounterMetricFamily(*_FOREIGN, value=counters.foreign_records + in_reader)
         hellos = Counter({"new": counters.hellos_new, "returning": counters.hellos_returning})

@@ -148,7 +148,7 @@ class HttpService:
             silent_of_address_max=share_of(files.silent_max, settings.address_share_percent) or None,
             shared=self.shares.may_have_all,
             proxies=Among(settings.proxies()),
-            on_malformed_header=metrics.proxy_headers_malformed.inc,
+            on_malformed_header=metrics.bad_requests.inc,
         )
         await self._port.start(
             listening(settings.http_host, settings.http_port, setting="COLDNOTIFY_HTTP_PORT / --http-port")

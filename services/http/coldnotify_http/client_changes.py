@@ -53,7 +53,7 @@ class ClientChanges:
             outcome, said = INDETERMINATE if unknown else REFUSED, MAY_BE_DONE if unknown else NOT_DONE
             response = error_response(503, str(error) if sees_addresses(request) else NOBODY, outcome=said)
             response.headers["Retry-After"] = str(RETRY_AFTER_S)
-        self._metrics.client_changes.labels(change, outcome).inc()
+        self._metrics.changes.labels(change, outcome).inc()
         identity = request.get(IDENTITY)
         log.info(
             "client changed by an operator", change=change, domain=domain, group=group, client=client,

@@ -14,7 +14,15 @@ from coldnotify_schemas.records import InvalidRecord
 from coldnotify_http.bodies import object_of_path
 from coldnotify_http.entrance import HttpAdmission
 from coldnotify_http.ledger_endpoints import GROUP, NOBODY, RETRY_AFTER_S, answered, as_it_is, sees_addresses
-from coldnotify_http.metrics import ABOVE_AGREEMENT, ACKNOWLEDGED, CONFLICT, INDETERMINATE, REFUSED, Metrics
+from coldnotify_http.metrics import (
+    ABOVE_AGREEMENT,
+    ACKNOWLEDGED,
+    CONFLICT,
+    DESCRIPTION,
+    INDETERMINATE,
+    REFUSED,
+    Metrics,
+)
 from coldnotify_http.node_client import NobodyAnswers, NodeAnswer, NodeClient
 from coldnotify_http.refusals import refusal
 from coldnotify_http.request_parts import Bodies, domain_and_group
@@ -71,19 +79,19 @@ class DescribingEndpoints:
             size_bytes = len(request.rel_url.raw_path) + len(body or b"")
             admitted = self._admission.admit(request.match_info["domain"], 1, size_bytes)
             if isinstance(admitted, GateRefused):
-                self._metrics.descriptions.labels(ABOVE_AGREEMENT).inc()
+                self._metrics.changes.labels(DESCRIPTION, ABOVE_AGREEMENT).inc()
                 return refusal(admitted, NOT_WRITTEN)
         try:
             asked, who = request.rel_url.raw_path_qs, who_asks(request)
             answer = await self._changing.matcher(asked, request.method, body, who=who)
         except NobodyAnswers as error:
             unknown = any(map(_may_have_written, error.answers))
-            self._metrics.descriptions.labels(INDETERMINATE if unknown else REFUSED).inc()
+            self._metrics.changes.labels(DESCRIPTION, INDETERMINATE if unknown else REFUSED).inc()
             outcome = MAY_BE_WRITTEN if unknown else NOT_WRITTEN
             response = error_response(503, str(error) if sees_addresses(request) else NOBODY, outcome=outcome)
             response.headers["Retry-After"] = str(RETRY_AFTER_S)
             return response
-        self._metrics.descriptions.labels(_OUTCOMES.get(answer.status, INDETERMINATE)).inc()
+        self._metrics.changes.labels(DESCRIPTION, _OUTCOMES.get(answer.status, INDETERMINATE)).inc()
         return as_it_is(answer)
 
     async def _body(self, request: web.Request) -> bytes | None:

@@ -29,10 +29,6 @@ class FlowControl:
         self._metrics = metrics
         metrics.flow_limit.set_function(lambda: self._limit.limit)
         metrics.under_way.set_function(lambda: self._limit.in_flight)
-        metrics.flow_acknowledged.set_function(
-            lambda: window.completions_per_s if (window := self._limit.window) else 0
-        )
-        metrics.flow_wait.set_function(lambda: window.wait_s if (window := self._limit.window) else 0)
 
     def take(self, objects: int) -> float | None:
         """Takes permits for so many. Returns the time; None if there are too few."""

@@ -12,9 +12,12 @@ _LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 OUTCOMES = ("published", "repeated", "altered", "stale", "rejected", "unknown")
 ACKNOWLEDGED, REFUSED, INDETERMINATE = "acknowledged", "refused", "indeterminate"
 CONFLICT = "conflict"
-CLIENT_CHANGES = ("disconnect", "forget")
 ABOVE_AGREEMENT = "above_agreement"
 """Refused because of the tenant's agreement: nothing is wrong with the service then."""
+_TRIED = (ACKNOWLEDGED, REFUSED, INDETERMINATE)
+DESCRIPTION = "description"
+CHANGES = {DESCRIPTION: (*_TRIED, CONFLICT, ABOVE_AGREEMENT), "disconnect": _TRIED, "forget": _TRIED}
+"""Changes other than publishes, each with its outcomes."""
 
 
 class Metrics:
@@ -31,12 +34,8 @@ class Metrics:
             self.publishes.labels(outcome)  # so that a rate is known before the first
         self.bad_requests = Counter(
             "coldnotify_http_bad_requests",
-            "Requests refused because a field was invalid, or because they were too large or too slow.",
-            registry=registry,
-        )
-        self.proxy_headers_malformed = Counter(
-            "coldnotify_http_proxy_headers_malformed",
-            "Connections from --balancers closed because they did not begin with a PROXY protocol header.",
+            "Requests refused because a field was invalid, or because they were too large or too slow; and connections "
+            "from --balancers that did not begin with a PROXY protocol header.",
             registry=registry,
         )
         self.publish_seconds = Histogram(
@@ -45,45 +44,30 @@ class Metrics:
             buckets=_LATENCY_BUCKETS_S,
             registry=registry,
         )
-        self.outcomes = Counter(
-            "coldnotify_http_outcomes",
-            "Acknowledged objects for which the matcher was asked for the outcome, by outcome.",
-            ["outcome"],
-            registry=registry,
-        )
-        for outcome in OUTCOMES:
-            self.outcomes.labels(outcome)
         self.outcome_seconds = Histogram(
             "coldnotify_http_outcome_seconds",
-            "Time from Kafka's acknowledgement until the matcher tells the outcome.",
+            "Time from Kafka's acknowledgement of an object until the matcher tells its outcome, by outcome; its "
+            "`_count` is the number of objects.",
+            ["outcome"],
             buckets=_LATENCY_BUCKETS_S,
             registry=registry,
         )
-        self.descriptions = Counter(
-            "coldnotify_http_descriptions",
-            "Descriptions of objects that publishers asked to change, by result.",
-            ["outcome"],
-            registry=registry,
-        )
-        for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE, CONFLICT, ABOVE_AGREEMENT):
-            self.descriptions.labels(outcome)
-        self.client_changes = Counter(
-            "coldnotify_http_client_changes",
-            "Clients that operators asked to disconnect or to forget, by result.",
+        for outcome in OUTCOMES:
+            self.outcome_seconds.labels(outcome)
+        self.changes = Counter(
+            "coldnotify_http_changes",
+            "Changes other than publishes, by result: a description of an object, or disconnect or forget of a client.",
             ["change", "outcome"],
             registry=registry,
         )
-        for change in CLIENT_CHANGES:
-            for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE):
-                self.client_changes.labels(change, outcome)
-        self.disk_free = Gauge(
-            "coldnotify_http_kafka_disk_free_bytes",
-            "Free on the disk of --http-kafka-data; absent without it.",
+        for change, outcomes in CHANGES.items():
+            for outcome in outcomes:
+                self.changes.labels(change, outcome)
+        self.disk_free_ratio = Gauge(
+            "coldnotify_http_kafka_disk_free_ratio",
+            "Free part of the disk of --http-kafka-data; absent without it.",
             ["directory"],
             registry=registry,
-        )
-        self.disk_size = Gauge(
-            "coldnotify_http_kafka_disk_size_bytes", "The size of that disk.", ["directory"], registry=registry
         )
         self.under_way = Gauge(
             "coldnotify_http_publishes_under_way", "Objects on their way to Kafka.", registry=registry
@@ -98,30 +82,19 @@ class Metrics:
             "Objects refused at once because as many were on their way to Kafka as may be.",
             registry=registry,
         )
-        self.flow_acknowledged = Gauge(
-            "coldnotify_http_flow_acknowledged_per_second",
-            "Objects that Kafka acknowledged a second, in the last window that flow control measured.",
-            registry=registry,
-        )
-        self.flow_wait = Gauge(
-            "coldnotify_http_flow_wait_seconds",
-            "Mean time until Kafka acknowledged an object, in that window.",
-            registry=registry,
-        )
 
     def watch_disk(self, directory: Path) -> None:
         """Shows from now on how full the disk of this directory is."""
-        self.disk_free.labels(str(directory)).set_function(lambda: _room(directory)[0])
-        self.disk_size.labels(str(directory)).set_function(lambda: _room(directory)[1])
+        self.disk_free_ratio.labels(str(directory)).set_function(lambda: _free_ratio(directory))
 
 
-def _room(directory: Path) -> tuple[float, float]:
-    """Returns free and total bytes; NaN if the disk has no figures."""
+def _free_ratio(directory: Path) -> float:
+    """Returns the free part of the disk; NaN if the disk has no figures."""
     try:
         room = room_of(directory)
     except OSError:
-        return math.nan, math.nan
-    return room.free_bytes, room.whole_bytes
+        return math.nan
+    return room.free_bytes / room.whole_bytes if room.whole_bytes else math.nan
 
 
 def before_anything() -> Metrics:

@@ -193,9 +193,9 @@ class PublishEndpoints:
         if wanted and acknowledged:
             begin_s = time.perf_counter()
             changed = await self._outcomes.of(domain, group, [one for _, one in acknowledged])
-            self._metrics.outcome_seconds.observe(time.perf_counter() - begin_s)
+            seconds = time.perf_counter() - begin_s
             for (result, _), outcome in zip(acknowledged, changed, strict=True):
-                self._metrics.outcomes.labels(outcome.outcome).inc()
+                self._metrics.outcome_seconds.labels(outcome.outcome).observe(seconds)
                 result.update(outcome.shown())
         return results
 

@@ -90,7 +90,7 @@ async def test_the_matcher_that_serves_the_client_is_asked_and_the_log_says_who_
             "outcome": "done",
         }  # fmt: skip
         labels = {"change": change, "outcome": "acknowledged"}
-        assert registry.get_sample_value("coldnotify_http_client_changes_total", labels) == 1
+        assert registry.get_sample_value("coldnotify_http_changes_total", labels) == 1
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ async def test_a_change_that_failed_or_is_indeterminate_is_reported(
         got, shown = await ask(url, "DELETE")
         assert (got, shown.get("outcome")) == (status, outcome)
         labels = {"change": "forget", "outcome": counted}
-        assert registry.get_sample_value("coldnotify_http_client_changes_total", labels) == 1
+        assert registry.get_sample_value("coldnotify_http_changes_total", labels) == 1
 
 
 async def test_a_name_that_is_none_is_refused_here() -> None:

@@ -34,7 +34,9 @@ class Node:
             return response.status, json.loads(await response.read()), response.headers.get("Retry-After")
 
     def counted(self, outcome: str) -> float | None:
-        return self._registry.get_sample_value("coldnotify_http_descriptions_total", {"outcome": outcome})
+        return self._registry.get_sample_value(
+            "coldnotify_http_changes_total", {"change": "description", "outcome": outcome}
+        )
 
     @property
     def bad_requests(self) -> float | None:

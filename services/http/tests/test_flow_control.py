@@ -55,15 +55,13 @@ def test_the_limit_begins_with_its_least_and_moves_by_what_is_measured(monkeypat
     now_s = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     node = Node(http_flow="last-three-points", http_flow_min=100)
-    assert (node.metric("flow_limit"), node.metric("flow_wait_seconds")) == (100, 0)
+    assert node.metric("flow_limit") == 100
     for _ in range(8):
         taken_s = node.flow.take(100)
         assert taken_s is not None
         now_s[0] += 1.0
         node.flow.give_back(taken_s, 100, [DONE] * 100)
     assert node.metric("flow_limit") == 140  # then 100 in flight are too few to say more
-    assert node.metric("flow_wait_seconds") == 1
-    assert node.metric("flow_acknowledged_per_second") == 100
 
 
 def test_the_refusal_says_when_to_come_back_and_that_nothing_was_published() -> None:

@@ -94,7 +94,8 @@ async def test_a_description_is_a_publish_too(service: Service, method: str, bod
     service.tenants.refuses = True
     status, answer, retry_after = await service.ask(method, f"{OBJECTS}/o/description", body)
     assert (status, retry_after, answer["outcome"], answer["tenant"]) == (429, "2", "not written", "acme")
-    assert service.registry.get_sample_value("coldnotify_http_descriptions_total", {"outcome": "above_agreement"}) == 1
+    labels = {"change": "description", "outcome": "above_agreement"}
+    assert service.registry.get_sample_value("coldnotify_http_changes_total", labels) == 1
     assert service.tenants.asked[0][:2] == ("d", 1)
 
 

@@ -157,7 +157,7 @@ async def test_a_balancer_says_whose_connections_it_passes_on_and_each_address_h
             writer.close()
         wrong = await connect(service, "127.0.0.7", GET)
         assert await end(wrong[0]) == b""
-        assert registry.get_sample_value("coldnotify_http_proxy_headers_malformed_total") == 1
+        assert registry.get_sample_value("coldnotify_http_bad_requests_total") == 1
         wrong[1].close()
 
 

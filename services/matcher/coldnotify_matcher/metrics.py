@@ -3,53 +3,18 @@
 from coldnotify_schemas.topics import TopicNames
 from prometheus_client import Counter, Gauge, Histogram
 
-from coldnotify_matcher import channel_metrics
-
 OUTCOMES = ("published", "repeated", "altered", "stale")
 """Outcomes of publishes, as the engine's history names them; their events come with the domain."""
 EVENTS = {
     "published": Counter("coldnotify_matcher_publishes_total", "Records that brought a newer version of an object"),
     "repeated": Counter("coldnotify_matcher_publishes_repeated_total", "Records that repeat the newest version"),
-    "altered": Counter(
-        "coldnotify_matcher_publishes_altered_total",
-        "Records with the newest version's number but other content, of which clients that have this version are "
-        "not told",
-    ),
     "conflated": Counter(
         "coldnotify_matcher_publishes_conflated_total", "Publishes held back and then replaced by a newer one"
-    ),
-    "urgent": Counter(
-        "coldnotify_matcher_publishes_urgent_total",
-        "Newer versions of high priority, which are held back by nothing and told also to sessions that are sent pages",
-    ),
-    "urgent_above_share": Counter(
-        "coldnotify_matcher_publishes_urgent_above_share_total",
-        "Newer versions that said they were of high priority and were told like all others, because their tenant has "
-        "published more of these than its high_priority_share",
-    ),
-    "messages_urgent": Counter(
-        "coldnotify_matcher_messages_urgent_total",
-        "Messages of high priority, whose channels come before others",
-    ),
-    "messages_urgent_above_share": Counter(
-        "coldnotify_matcher_messages_urgent_above_share_total",
-        "Messages that said they were of high priority and were told like all others, because their tenant has "
-        "published more of these than its high_priority_share",
     ),
     "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
     "repaired": Counter(
         "coldnotify_matcher_objects_repaired_total",
         "Newest versions written again, because compaction would have kept another record",
-    ),
-    "removed": Counter(
-        "coldnotify_matcher_objects_removed_total",
-        "Objects removed, because they were neither published nor described for as long as --matcher-retention says, "
-        "or were deleted long ago",
-    ),
-    "nulls_void": Counter(
-        "coldnotify_matcher_nulls_void_total",
-        "Nulls under an object's key that removed nothing, because they named no version, or one that was published "
-        "anew since; the version in force is written again",
     ),
     "moved": Counter("coldnotify_matcher_records_moved_total", "Records moved out of a wrong partition"),
     "rejected": Counter(
@@ -73,57 +38,11 @@ EVENTS = {
     ),
     "registered": Counter("coldnotify_matcher_registered_total", "Registrations added"),
     "unregistered": Counter("coldnotify_matcher_unregistered_total", "Registrations removed"),
-    "queries_held": Counter(
-        "coldnotify_matcher_queries_held_total",
-        "Registrations by query answered without a member, because the client held the same members",
-    ),
-    "sets_digests": Counter(
-        "coldnotify_matcher_sets_digests_total",
-        "Sessions told a digest of their members, because not all changes since their cursor were known",
-    ),
-    "evaluated": Counter(
-        "coldnotify_matcher_queries_evaluated_total", "Queries evaluated because a change might concern them"
-    ),
     "forgotten": Counter(
         "coldnotify_matcher_clients_forgotten_total", "Clients forgotten, because they were not seen for too long"
     ),
-    "forgotten_by_operators": Counter(
-        "coldnotify_matcher_clients_forgotten_by_operators_total", "Clients forgotten, because an operator asked for it"
-    ),
-    "disconnected": Counter(
-        "coldnotify_matcher_clients_disconnected_total", "Sessions ended, because an operator asked for it"
-    ),
     "pages": Counter("coldnotify_matcher_pages_total", "Catch-up pages made for sessions"),
     "paged": Counter("coldnotify_matcher_paged_total", "Objects in catch-up pages"),
-    "messages": Counter("coldnotify_matcher_messages_total", "Messages of channels that were followed"),
-    "messages_told": Counter(
-        "coldnotify_matcher_messages_told_total", "Sessions addressed by messages of channels as they came"
-    ),
-    "messages_paged": Counter(
-        "coldnotify_matcher_messages_paged_total", "Messages of channels in catch-up pages, by session"
-    ),
-    "messages_repeated": Counter(
-        "coldnotify_matcher_messages_repeated_total",
-        "Records of channels told to nobody, because their id or `moved` header was on an earlier one",
-    ),
-    "messages_rejected": Counter(
-        "coldnotify_matcher_messages_rejected_total",
-        "Records of channels that could not be understood, by the field that is wrong",
-        ("field",),
-    ),
-    "missed": Counter(
-        "coldnotify_matcher_missed_total",
-        "Sessions told that messages of a channel may be missing, by the reason",
-        ("reason",),
-    ),
-    "channel_sessions_put_off": Counter(
-        "coldnotify_matcher_channel_sessions_put_off_total",
-        "Sessions whose channels were live and come by pages for a while, because their tenant is above what may be "
-        "told of its messages",
-    ),
-    "blocks_served": Counter(
-        "coldnotify_matcher_blocks_served_total", "Sessions that waited for a block of a log of channels when it came"
-    ),
     "closed": Counter("coldnotify_matcher_closed_total", "Sessions told to close"),
     "silent_gateways": Counter(
         "coldnotify_matcher_gateways_silent_total", "Gateways with sessions that were taken for dead"
@@ -134,7 +53,68 @@ EVENTS = {
     ),
 }
 """By the engine's name of the event."""
+MESSAGES = Counter(
+    "coldnotify_matcher_messages_total",
+    "Records of channels, by outcome: followed (a message), repeated (told to nobody, because their id or `moved` "
+    "header was on an earlier one), rejected (not understood: their copy in coldnotify.rejected names the field)",
+    ("outcome",),
+)
+MESSAGE_OUTCOMES = {"messages": "followed", "messages_repeated": "repeated", "messages_rejected": "rejected"}
+"""Labels by the engine's name of the event."""
+MESSAGES_TOLD = Counter(
+    "coldnotify_matcher_messages_told_total",
+    "Messages of channels addressed to sessions, counted per session: live (as they came), page (in catch-up pages)",
+    ("way",),
+)
+MESSAGE_WAYS = {"messages_told": "live", "messages_paged": "page"}
+"""Labels by the engine's name of the event."""
+MISSED = Counter(
+    "coldnotify_matcher_missed_total",
+    "Sessions told that messages of a channel may be missing, by the reason",
+    ("reason",),
+)
 OTHER_EVENTS = {
+    "altered": (
+        "Records with the newest version's number but other content, of which clients that have this version are not "
+        "told"
+    ),
+    "urgent": (
+        "Newer versions of high priority, which are held back by nothing and told also to sessions that are sent pages"
+    ),
+    "urgent_above_share": (
+        "Newer versions that said they were of high priority and were told like all others, because their tenant has "
+        "published more of these than its high_priority_share"
+    ),
+    "messages_urgent": "Messages of high priority, whose channels come before others",
+    "messages_urgent_above_share": (
+        "Messages that said they were of high priority and were told like all others, because their tenant has "
+        "published more of these than its high_priority_share"
+    ),
+    "removed": (
+        "Objects removed, because they were neither published nor described for as long as --matcher-retention says, "
+        "or were deleted long ago"
+    ),
+    "nulls_void": (
+        "Nulls under an object's key that removed nothing, because they named no version, or one that was published "
+        "anew since; the version in force is written again"
+    ),
+    "forgotten_by_operators": "Clients forgotten, because an operator asked for it",
+    "disconnected": "Sessions ended, because an operator asked for it",
+    "evaluated": "Queries evaluated because a change might concern them",
+    "queries_held": "Registrations by query answered without a member, because the client held the same members",
+    "sets_digests": "Sessions told a digest of their members, because not all changes since their cursor were known",
+    "channel_sessions_put_off": (
+        "Sessions whose channels were live and come by pages for a while, because their tenant is above what may be "
+        "told of its messages"
+    ),
+    "blocks_read": "Blocks of channels' topics that were read once more, for sessions that are behind",
+    "blocks_unreadable": (
+        "Blocks that could not be read, because what Kafka has there is damaged or cannot be handled; clients are "
+        "told that they may have missed messages"
+    ),
+    "block_bytes": "Bytes of payloads in these blocks (a count of bytes, not of blocks)",
+    "blocks_served": "Sessions that waited for a block of a log of channels when it came",
+    "partition_reloads": "Loads of one partition after a failure in it",
     "urgent_deliveries": "Sessions addressed by live notifications of high priority",
     "messages_ahead": (
         "Messages told at once because of one of high priority, in front of what waits of a page; each comes "
@@ -181,13 +161,12 @@ UNKNOWN_FIELD = "unknown_field"
 """Replaces a name that the publisher made up: their number has no bound."""
 for _field in (*REJECTED_FIELDS, UNKNOWN_FIELD):
     EVENTS["rejected"].labels(_field)  # so that a rate is known before the first
-MESSAGE_FIELDS = ("key", "domain", "payload", "id", "to", "source", "expires_at", "priority", "time")
-for _field in (*MESSAGE_FIELDS, UNKNOWN_FIELD):
-    EVENTS["messages_rejected"].labels(_field)
-MISSED_REASONS = ("retention", "expired", "lost", "unreadable")
-for _reason in MISSED_REASONS:
-    EVENTS["missed"].labels(_reason)
-_LABELS = {"messages_rejected": MESSAGE_FIELDS, "missed": MISSED_REASONS}
+for _outcome in MESSAGE_OUTCOMES.values():
+    MESSAGES.labels(_outcome)
+for _way in MESSAGE_WAYS.values():
+    MESSAGES_TOLD.labels(_way)
+for _reason in ("retention", "expired", "lost", "unreadable"):
+    MISSED.labels(_reason)
 
 DOMAIN_PUBLISHES = Counter(
     "coldnotify_matcher_domain_publishes_total",
@@ -224,11 +203,6 @@ CONFLATION_INTERVAL_SECONDS = Gauge(
     "the longest of the partitions served",
     ("domain",),
 )
-REMOVALS_UNDER_WAY = Gauge(
-    "coldnotify_matcher_removals_under_way",
-    "Objects whose removal was written and not read back yet, in all partitions served; with 200 in a partition no "
-    "more are written",
-)
 CLOCKS_APART = Gauge(
     "coldnotify_matcher_clocks_apart",
     "Clocks that are more than a minute away from this matcher's: its own since the start, Kafka's, gateways'. While "
@@ -243,18 +217,6 @@ REMOVALS_HELD = Gauge(
 )
 for _what in REMOVED:
     REMOVALS_HELD.labels(_what)
-RETENTION_NEXT_DUE = Gauge(
-    "coldnotify_matcher_retention_next_due_timestamp_seconds",
-    "When the first object is to be removed (Unix time), as of the last look at all objects; 0: none is",
-)
-QUERIES = Gauge(
-    "coldnotify_matcher_queries",
-    "Queries that have a set, counted by canonical form, in all partitions served; at most 10,000 a partition",
-)
-QUERY_MEMBERS = Gauge(
-    "coldnotify_matcher_query_members",
-    "Members of all sets of queries, in all partitions served; with 5,000,000 in a partition no set is added",
-)
 PARKED = Gauge(
     "coldnotify_matcher_registrations_parked",
     "Registrations whose callbacks raised too often, as their clients say; they wait for the next session or version",
@@ -274,6 +236,15 @@ LAG_STANDBY = Gauge(
     "Offsets of the compacted topics not read yet, by partition that is only followed; measured every 5 s",
     ("partition",),
 )
+LAG_CHANNELS = Gauge(
+    "coldnotify_matcher_lag_channels",
+    "Offsets of a topic of channels not read yet, by topic and partition served; measured every 5 s",
+    ("topic", "partition"),
+)
+BLOCKS_WANTED = Gauge(
+    "coldnotify_matcher_blocks_wanted",
+    "Blocks of channels' topics that sessions wait for, in all partitions served; they are read one after the other",
+)
 PARTITIONS = Gauge("coldnotify_matcher_partitions", "Partitions that all matchers together must serve")
 PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions served by this matcher")
 RELOADS = Counter(
@@ -286,10 +257,6 @@ SET_ASIDE = Counter(
     "Records set aside to coldnotify.rejected, by topic and by reason: not_understood, or raised (the handler "
     "raised an exception). For the objects topic, and for those of channels, only the latter",
     ("topic", "why"),
-)
-PARTITION_RELOADS = Counter(
-    "coldnotify_matcher_partition_reloads_total",
-    "Number of times that one partition was loaded anew after a failure in it",
 )
 PARTITIONS_WAITING = Gauge(
     "coldnotify_matcher_partitions_waiting",
@@ -307,23 +274,23 @@ def show_topics(topics: TopicNames) -> None:
 def count(event: str, by: int) -> None:
     """Count an event by the engine's name. With "rejected" and "messages_rejected" comes the field, "rejected:key";
     with "missed" the reason; with an outcome the domain; with "set_aside" the topic and why, "set_aside:topic:why"."""
-    name, _, field = event.partition(":")
-    if name == "set_aside":
-        SET_ASIDE.labels(*field.split(":")).inc(by)
-        return
-    if name in channel_metrics.EVENTS:
-        channel_metrics.EVENTS[name].inc(by)
-        return
+    name, _, detail = event.partition(":")
+    if name in OUTCOMES and detail and (row := _row_of(detail, name)) is not None:
+        DOMAIN_PUBLISHES.labels(row, name).inc(by)
     if name in OTHER_EVENTS:
         OTHERS.labels(name).inc(by)
-        return
-    if not field or name in OUTCOMES:
+    elif name == "set_aside":
+        SET_ASIDE.labels(*detail.split(":")).inc(by)
+    elif name == "missed":
+        MISSED.labels(detail).inc(by)
+    elif name in MESSAGE_OUTCOMES:
+        MESSAGES.labels(MESSAGE_OUTCOMES[name]).inc(by)
+    elif name in MESSAGE_WAYS:
+        MESSAGES_TOLD.labels(MESSAGE_WAYS[name]).inc(by)
+    elif name == "rejected":
+        EVENTS[name].labels(detail if detail in REJECTED_FIELDS else UNKNOWN_FIELD).inc(by)
+    else:
         EVENTS[name].inc(by)
-        if field and (row := _row_of(field, name)) is not None:
-            DOMAIN_PUBLISHES.labels(row, name).inc(by)
-        return
-    known = _LABELS.get(name, REJECTED_FIELDS)
-    EVENTS[name].labels(field if field in known else UNKNOWN_FIELD).inc(by)
 
 
 def _row_of(domain: str, outcome: str) -> str | None:

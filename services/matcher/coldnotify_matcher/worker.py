@@ -19,7 +19,7 @@ from coldnotify_streams.lag import Gauges
 from coldnotify_streams.worker import GroupMember
 from coldnotify_streams.worker import JobWorker as StreamWorker
 
-from coldnotify_matcher import channel_metrics, metrics
+from coldnotify_matcher import metrics
 from coldnotify_matcher.engine import ProducedRecord
 from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
 from coldnotify_matcher.engine.tenants.ceilings import Ceilings, HeldAgreement
@@ -40,7 +40,7 @@ _GAUGES = Gauges(
     metrics.LAG_OBJECTS,
     metrics.LAG_STANDBY,
     metrics.PARTITIONS_STANDBY,
-    channel_metrics.LAG,
+    metrics.LAG_CHANNELS,
 )
 
 
@@ -98,7 +98,6 @@ class MatcherWorker(StreamWorker):
             self.admin, self._settings.topics, self._settings.epoch_counter, self._rules.retentions
         )
         metrics.PARTITIONS.set(self._cluster.partitions)
-        channel_metrics.FOLLOWED.set(len(self._cluster.logs))
         if self._cluster.channels_missing:
             log.warning(
                 "there are no channels: clients' registrations of them stay pending",
@@ -142,7 +141,7 @@ class MatcherWorker(StreamWorker):
 
     def on_loads_anew(self) -> None:
         """Note that a partition that had failed is loaded again."""
-        metrics.PARTITION_RELOADS.inc()
+        metrics.count("partition_reloads", 1)
 
     def on_looked(self, looked: LookedAtPartitions) -> None:
         """Show the served and the waiting partitions."""
@@ -155,13 +154,8 @@ class MatcherWorker(StreamWorker):
             held = [partition.engine.removals_held for partition in owned]
             for what, number in zip(metrics.REMOVED, map(sum, zip(*held, strict=True)), strict=False):
                 metrics.REMOVALS_HELD.labels(what).set(number)
-            metrics.REMOVALS_UNDER_WAY.set(sum(partition.engine.retention.under_way for partition in owned))
-            due_ms = [due for partition in owned if (due := partition.engine.retention.next_due_ms)]
-            metrics.RETENTION_NEXT_DUE.set(min(due_ms, default=0) / 1000)
             metrics.PARKED.set(sum(partition.engine.state.parked for partition in owned))
-            metrics.QUERIES.set(sum(partition.engine.state.members.sets.queries for partition in owned))
-            channel_metrics.WAITING.set(sum(partition.engine.channels.awaited_blocks for partition in owned))
-            metrics.QUERY_MEMBERS.set(sum(partition.engine.state.members.sets.members for partition in owned))
+            metrics.BLOCKS_WANTED.set(sum(partition.engine.channels.awaited_blocks for partition in owned))
             if self._tenancy is not None:
                 self._tenancy.holds(
                     PartitionStock(one.number, str(one.engine.state.generation), one.engine.inventory.look())

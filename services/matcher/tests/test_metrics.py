@@ -16,7 +16,26 @@ def test_all_are_named_alike_and_described() -> None:
 
 def test_each_outcome_of_a_publish_has_its_metric() -> None:
     assert {history.PUBLISHED, history.REPEATED, history.ALTERED, history.STALE} == set(metrics.OUTCOMES)
-    assert set(metrics.OUTCOMES) <= set(metrics.EVENTS)
+    assert set(metrics.OUTCOMES) <= {*metrics.EVENTS, *metrics.OTHER_EVENTS}
+
+
+@pytest.mark.parametrize(
+    ("event", "sample", "labels"),
+    [
+        ("blocks_unreadable", "coldnotify_matcher_events_total", {"event": "blocks_unreadable"}),
+        ("altered:d", "coldnotify_matcher_events_total", {"event": "altered"}),
+        ("messages", "coldnotify_matcher_messages_total", {"outcome": "followed"}),
+        ("messages_rejected:made up", "coldnotify_matcher_messages_total", {"outcome": "rejected"}),
+        ("messages_paged", "coldnotify_matcher_messages_told_total", {"way": "page"}),
+        ("missed:lost", "coldnotify_matcher_missed_total", {"reason": "lost"}),
+        ("rejected:key", "coldnotify_matcher_records_rejected_total", {"field": "key"}),
+        ("rejected:made up", "coldnotify_matcher_records_rejected_total", {"field": "unknown_field"}),
+    ],
+)
+def test_an_event_is_counted_under_its_label(event: str, sample: str, labels: dict[str, str]) -> None:
+    before = REGISTRY.get_sample_value(sample, labels) or 0.0
+    metrics.count(event, 3)
+    assert REGISTRY.get_sample_value(sample, labels) == before + 3
 
 
 def test_domains_have_rows_once_they_have_stale_publishes_and_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:

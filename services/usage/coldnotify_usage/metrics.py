@@ -2,7 +2,15 @@
 
 from prometheus_client import Counter, Gauge
 
-RECORDS = Counter("coldnotify_usage_records_total", "Records of the usage topic that were read, repetitions included")
+EVENTS = Counter(
+    "coldnotify_usage_events_total",
+    "Events of the job: record (of the usage topic read, repetitions included), takeover (the partitions were divided "
+    "anew among the workers), gone_back (a record came too early, and those before it were read once more)",
+    ("event",),
+)
+RECORD, TAKEOVER, GONE_BACK = "record", "takeover", "gone_back"
+for _event in (RECORD, TAKEOVER, GONE_BACK):
+    EVENTS.labels(_event)  # so that a rate is known before the first
 SET_ASIDE = Counter(
     "coldnotify_usage_set_aside_total",
     "Records of the usage topic, or tenants in them, that could not be counted: record (not understood), partition "
@@ -11,18 +19,7 @@ SET_ASIDE = Counter(
     ("reason",),
 )
 for _reason in ("record", "partition", "room", "state", "agreement"):
-    SET_ASIDE.labels(_reason)  # so that a rate is known before the first
-WRITTEN = Counter(
-    "coldnotify_usage_written_total",
-    "Records written: counter (of the job's own state), verdict, history (counts of hours and days)",
-    ("what",),
-)
-for _what in ("counter", "verdict", "history"):
-    WRITTEN.labels(_what)
-TAKEOVERS = Counter("coldnotify_usage_takeovers_total", "Times that the partitions were divided anew among the workers")
-GONE_BACK = Counter(
-    "coldnotify_usage_gone_back_total", "Times that a record came too early, and those before it were read once more"
-)
+    SET_ASIDE.labels(_reason)
 PARTITIONS = Gauge("coldnotify_usage_partitions", "Partitions of the usage topic that this worker has")
 COUNTERS = Gauge(
     "coldnotify_usage_counters", "Counters in memory, one for each tenant, node and start of the node in the last day"

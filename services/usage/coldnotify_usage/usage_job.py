@@ -183,7 +183,7 @@ class UsageJob:
     def take_over(self, partitions: Iterable[int], stored: MutableMapping[bytes, bytes]) -> None:
         """Takes over these partitions. `stored`: their stored state, by key; it is kept up to date."""
         self.lose()
-        metrics.TAKEOVERS.inc()
+        metrics.EVENTS.labels(metrics.TAKEOVER).inc()
         self._stored = stored
         self._mine = {partition: self._partition(partition) for partition in partitions}
         self._next = dict.fromkeys(self._mine, 0)
@@ -230,7 +230,7 @@ class UsageJob:
         if not await self._is_next(record):
             return
         self._next[record.partition] = record.offset + 1
-        metrics.RECORDS.inc()
+        metrics.EVENTS.labels(metrics.RECORD).inc()
         self._count(mine, record)
         self._pending.append(record)
         if len(self._pending) >= PENDING_MAX:
@@ -261,7 +261,6 @@ class UsageJob:
             if self._clocks.allows(DAY_MS):  # what is forgotten too early is counted again
                 mine.forget(now_ms, round(FORGET_PER_S * TELL_S))
             for tenant, verdict in list(mine.verdicts(now_ms, self._agreement_of)):
-                metrics.WRITTEN.labels("verdict").inc()
                 await writes.add(self._writers.verdict(tenant, encode_verdict(verdict)))
         await writes.done()
         self._measure()
@@ -272,7 +271,6 @@ class UsageJob:
         for mine in list(self._mine.values()):
             for counted in list(mine.take_counted()):
                 key = history_key(counted.tenant, counted.span, counted.start_ms / 1000)
-                metrics.WRITTEN.labels("history").inc()
                 await writes.add(self._writers.history(key, encode_counters(counters_of(counted.counts))))
         await writes.done()
 
@@ -303,7 +301,6 @@ class UsageJob:
         writes = _Writes()
         for partition, mine in self._mine.items():
             for key, seen in mine.take_changed():
-                metrics.WRITTEN.labels("counter").inc()
                 await writes.add(self._store(partition, key.encode(), seen.encode() if seen is not None else None))
                 if self._tenure != tenure:
                     return
@@ -357,7 +354,7 @@ class UsageJob:
             self._missing.pop(partition, None)
             return True
         self._missing[partition] = (tries + 1, time.monotonic())
-        metrics.GONE_BACK.inc()
+        metrics.EVENTS.labels(metrics.GONE_BACK).inc()
         await self._reader.go_to(partition, wanted)
         return False
 
@@ -367,7 +364,7 @@ class UsageJob:
             end = self._reader.end_of(partition)
             if end is not None and end > wanted and now_s - self._came_s[partition] >= STALLED_S:
                 self._came_s[partition] = now_s
-                metrics.GONE_BACK.inc()
+                metrics.EVENTS.labels(metrics.GONE_BACK).inc()
                 await self._reader.go_to(partition, wanted)
 
     def _count(self, mine: PartitionUsage, record: ReadUsage) -> None:

@@ -45,6 +45,7 @@ from confluent_kafka.admin import AdminClient
 TOPICS = TopicNames()
 
 SETTINGS = {"usage_session_timeout_s": 2, "usage_rebalance_timeout_s": 5, "usage_history_s": 0.5}
+READ = 'coldnotify_usage_events_total{event="record"}'
 PER_S = 300
 MANY = 2_000
 _SHOWN = 3_000
@@ -152,7 +153,7 @@ def test_records_below_the_groups_commit_are_counted(fresh_kafka: EmbeddedBroker
     write(4 * MANY)
     worker = start()
     wait_for_the_same_counts(kafka)
-    assert worker.metric("coldnotify_usage_gone_back_total") >= 1
+    assert worker.metric('coldnotify_usage_events_total{event="gone_back"}') >= 1
     assert worker.stop() == 0
 
 
@@ -186,7 +187,7 @@ def test_nonsense_is_set_aside_and_stops_nothing(fresh_kafka: EmbeddedBroker, st
     assert compressed.flush(60) == 0
     feeder.flush()
     wait_for_the_same_counts(kafka)
-    wait_for(lambda: worker.metric("coldnotify_usage_records_total") == 401, "all is read")
+    wait_for(lambda: worker.metric(READ) == 401, "all is read")
     assert worker.metric('coldnotify_usage_set_aside_total{reason="record"}') == 201
     assert worker.ready
     assert len([event for event in worker.events if event["event"] == "usage record set aside"]) < 20
@@ -250,7 +251,7 @@ def test_usage_that_was_removed_unread_is_not_waited_for(fresh_kafka: EmbeddedBr
         done.result(60)
     write(100)
     worker = start()
-    wait_for(lambda: worker.metric("coldnotify_usage_records_total") == 100, "what is left is read")
+    wait_for(lambda: worker.metric(READ) == 100, "what is left is read")
     after = told(kafka)
     assert all(after[key][name] >= count for key, counts in before.items() for name, count in counts.items())
 
@@ -308,7 +309,7 @@ def test_it_stops_in_time_without_kafka(tmp_path: Path, monkeypatch: pytest.Monk
         feeder = Feeder(own.bootstrap, PER_S)
         feeder.write()
         feeder.flush()
-        wait_for(lambda: worker.metric("coldnotify_usage_records_total") == 1, "it reads")
+        wait_for(lambda: worker.metric(READ) == 1, "it reads")
         own.stop()
         waiting = stack.enter_context(UsageProcess(own.bootstrap, tmp_path / "waiting.log", **SETTINGS))
         waiting.event("usage job started")

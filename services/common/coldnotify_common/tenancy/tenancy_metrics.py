@@ -28,12 +28,11 @@ class TenancyCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yields all metrics with their current values."""
-        tenants = GaugeMetricFamily("coldnotify_tenants", "Tenants that this service knows.")
-        damaged = GaugeMetricFamily(
-            "coldnotify_tenants_damaged", "Tenants whose record cannot be read: each is as it was before, or unknown."
-        )
-        conflicts = GaugeMetricFamily(
-            "coldnotify_tenants_conflicts", "Domains that more than one tenant names; each belongs to the first."
+        tenants = GaugeMetricFamily(
+            "coldnotify_tenants",
+            "Tenants by state: known to this service; damaged: the record cannot be read, so each is as it was before, "
+            "or unknown; conflict: domains that more than one tenant names, each belongs to the first.",
+            labels=["state"],
         )
         age = GaugeMetricFamily(
             "coldnotify_tenants_verdict_age_seconds",
@@ -59,18 +58,13 @@ class TenancyCollector(Collector):
             "the 20 highest from 0.5 on.",
             labels=["tenant", "limit"],
         )
-        records = CounterMetricFamily(
-            "coldnotify_tenants_usage_records",
-            "Usage records of this service, by what became of them; the next one makes up for one that was dropped.",
-            labels=["result"],
-        )
         tenancy = self._tenancy
         if tenancy is not None:
             with tenancy.lock:
                 now_s = time.monotonic()
-                tenants.add_metric([], len(tenancy.table))
-                damaged.add_metric([], len(tenancy.damaged))
-                conflicts.add_metric([], len(tenancy.table.conflicts()))
+                tenants.add_metric(["known"], len(tenancy.table))
+                tenants.add_metric(["damaged"], len(tenancy.damaged))
+                tenants.add_metric(["conflict"], len(tenancy.table.conflicts()))
                 age.add_metric([], tenancy.gate.verdict_age_s(now_s))
                 admitted.add_metric([], tenancy.admitted)
                 for (tenant, limit), count in sorted(tenancy.refused.items()):
@@ -79,6 +73,4 @@ class TenancyCollector(Collector):
                     thinned.add_metric([tenant], count)
                 for tenant, limit, ratio in tenancy.gate.fullest(now_s, FULL_AT_LEAST, FULLEST_MAX):
                     used.add_metric([tenant, limit], ratio)
-            records.add_metric(["written"], tenancy.writer.written)
-            records.add_metric(["dropped"], tenancy.writer.dropped)
-        yield from (tenants, damaged, conflicts, age, admitted, refused, thinned, used, records)
+        yield from (tenants, age, admitted, refused, thinned, used)

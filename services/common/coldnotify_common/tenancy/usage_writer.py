@@ -42,8 +42,6 @@ class UsageWriter:
         self._looked_s = float("-inf")
         self.written = 0
         """Number of records that Kafka has acknowledged."""
-        self.dropped = 0
-        """Number of records that Kafka did not take in time."""
 
     def start(self) -> None:
         """Starts the thread."""
@@ -78,7 +76,6 @@ class UsageWriter:
         if self._partitions:
             self._write(producer)
             if left := producer.flush(_LAST_S):
-                self.dropped += left
                 _paced.log("the last usage records were not written", level="warning", records=left)
 
     def _write(self, producer: Producer) -> None:
@@ -89,7 +86,7 @@ class UsageWriter:
             try:
                 producer.produce(self._topic, value, partition=partition)
             except (BufferError, KafkaException) as error:
-                self._drop(str(error))
+                self._say_dropped(str(error))
 
     def _known_partitions(self, producer: Producer) -> int:
         """Returns the number of partitions; 0 if not known yet: a later record then contains what is counted
@@ -109,8 +106,7 @@ class UsageWriter:
         if error is None:
             self.written += 1
         else:
-            self._drop(error.str())
+            self._say_dropped(error.str())
 
-    def _drop(self, reason: str) -> None:
-        self.dropped += 1
+    def _say_dropped(self, reason: str) -> None:
         _paced.log("usage was not written; the next record says it, too", level="warning", reason=reason)

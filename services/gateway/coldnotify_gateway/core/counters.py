@@ -24,14 +24,8 @@ class Counters:
     fan_outs: int = 0
     deliveries: int = 0
     """Live notifications written, counted per session."""
-    urgent: int = 0
-    """Notifications of high priority written, counted per session; those to live sessions are deliveries, too."""
     live_dropped: int = 0
     """Live notifications not written, because the session was not live (a page contains them) or had ended."""
-    messages: int = 0
-    """Channel messages written live or in pages, counted per session."""
-    urgent_messages: int = 0
-    """Channel messages of high priority written live, counted per session."""
     pages: int = 0
     stale_answers: int = 0
     """Opened and Page records that answer an earlier question than the session's latest."""

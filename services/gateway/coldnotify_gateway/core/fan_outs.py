@@ -75,7 +75,6 @@ class FanOuts:
                 if live:
                     in_turn.setdefault(session.dialect, []).append(session.peer)
                 continue
-            counters.urgent += 1
             counters.deliveries += live
             told.setdefault((session.dialect, live), []).append(session.peer)
         if not newest.answer:
@@ -110,12 +109,10 @@ class FanOuts:
         for session in sessions:
             if session.channels is not None:
                 session.channels.told(frame.told.offset)
-        self._counters.messages += len(sessions)
         self._counters.sent_bytes += len(frame.data) * len(sessions)
         peers = [session.peer for session in sessions]
         outputs: list[Output] = [SendAll(peers, frame, fan_out.entry.message.published_ms)]
         if fan_out.urgent:
-            self._counters.urgent_messages += len(sessions)
             overtaking = [session.peer for session in sessions if not session.channels_in_order]
             if overtaking and frame.told.channel is not None:
                 outputs.append(Overtake(overtaking, (frame.told.channel,)))

@@ -61,7 +61,6 @@ class Pages:
         return frames
 
     def _of_entries(self, session: Identified, page: Page) -> list[Frame]:
-        self._counters.messages += len(page.entries)
         return encoding.stream_page(page, session.dialect.encode)
 
     def _channels_complete(self, session: Identified, page: Page) -> int:
@@ -92,7 +91,5 @@ class Pages:
             self._counters.stale_answers += 1
             return []
         frames = encoding.stream_entries(page, session.dialect.encode)
-        self._counters.messages += len(page.entries)
-        self._counters.urgent_messages += 1
         self._counters.sent_bytes += size_of(frames)
         return [Overtake([session.peer], (page.entries[0].message.channel,), frames)]

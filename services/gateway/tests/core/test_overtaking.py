@@ -192,7 +192,7 @@ def test_a_live_session_for_which_nothing_waits_gets_the_version_once_and_its_cu
     bench.inbox(high("o", 5, 9, 1))
     assert told(wire) == [("o", 5, False)]
     counters = bench.gateway.counters
-    assert (counters.urgent, counters.deliveries, counters.live_dropped) == (1, 1, 0)
+    assert (counters.deliveries, counters.live_dropped) == (1, 0)
 
 
 def test_what_waits_for_a_live_session_is_overtaken(bench):
@@ -237,7 +237,7 @@ def test_who_has_no_welcome_is_told_nothing(bench):
     wire = bench.opening(hello("a"))
     bench.inbox(high("o", 5, 9, 1, 99))
     assert wire.take() == []
-    assert (bench.gateway.counters.urgent, bench.gateway.counters.live_dropped) == (0, 2)
+    assert bench.gateway.counters.live_dropped == 2
 
 
 def test_what_the_matcher_says_to_one_that_it_sends_pages_moves_no_cursor_of_one_that_is_live_here(bench):
@@ -509,7 +509,6 @@ def test_a_live_message_takes_its_channel_in_front_of_what_waits(bench):
     in_turn = [("y", 6, False), ("x", 7, False), ("x", 8, False), ("y", 9, False)]
     assert said(wire.take()) == [("x", 7, True), ("x", 8, True), *in_turn]
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 9
-    assert (bench.gateway.counters.urgent_messages, bench.gateway.counters.messages) == (1, 4)
 
 
 def test_where_nothing_waits_a_live_message_comes_once(bench):

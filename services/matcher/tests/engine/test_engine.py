@@ -6,16 +6,16 @@ Stands for: engine, partition_state, outbox, object_records
 import re
 from pathlib import Path
 
-from coldnotify_matcher import channel_metrics, engine
+from coldnotify_matcher import engine, metrics
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.metrics import EVENTS, OTHER_EVENTS
 from coldnotify_testkit.engine_bench import EPOCH, PARTITION, PARTITIONS
 
 
 def test_every_count_has_its_metric() -> None:
     names = set(_counted_names())
 
-    assert names <= set(EVENTS) | set(OTHER_EVENTS) | set(channel_metrics.EVENTS)
+    labels = {*metrics.MESSAGE_OUTCOMES, *metrics.MESSAGE_WAYS}
+    assert names <= {*metrics.EVENTS, *metrics.OTHER_EVENTS, *labels}
 
 
 def _counted_names() -> list[str]:

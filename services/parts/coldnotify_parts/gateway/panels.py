@@ -49,6 +49,9 @@ DASHBOARD = (
     ),
     PartPanel("Requests", "ops", {"{{kind}}": rate("coldnotify_gateway_requests_total", "by (kind) ")}),
     PartPanel(
+        "Published on sessions", "ops", {"{{outcome}}": rate("coldnotify_gateway_publishes_total", "by (outcome) ")}
+    ),
+    PartPanel(
         "Between gateway and matcher",
         "ops",
         {

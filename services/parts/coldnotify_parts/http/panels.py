@@ -30,7 +30,7 @@ OVERVIEW = (
     PartPanel(
         "HTTP: what they changed",
         "ops",
-        {"{{outcome}}": rate("coldnotify_http_outcomes_total", "by (outcome) ")},
+        {"{{outcome}}": rate("coldnotify_http_outcome_seconds_count", "by (outcome) ")},
         place=200,
     ),
     PartPanel(

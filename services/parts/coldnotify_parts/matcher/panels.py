@@ -17,7 +17,7 @@ OVERVIEW = (
             "newer versions": rate("coldnotify_matcher_publishes_total"),
             "conflated": rate("coldnotify_matcher_publishes_conflated_total"),
             "repeated": rate("coldnotify_matcher_publishes_repeated_total"),
-            "altered": rate("coldnotify_matcher_publishes_altered_total"),
+            "altered": rate('coldnotify_matcher_events_total{event="altered"}'),
             "stale": rate("coldnotify_matcher_publishes_stale_total"),
         },
         place=50,
@@ -100,6 +100,7 @@ DASHBOARD = (
         "ops",
         {
             "reloads": rate("coldnotify_matcher_reloads_total"),
+            "reloads of a partition": rate('coldnotify_matcher_events_total{event="partition_reloads"}'),
             "gateways silent": rate("coldnotify_matcher_gateways_silent_total"),
         },
     ),
@@ -107,11 +108,8 @@ DASHBOARD = (
         "Messages of channels",
         "ops",
         {
-            "followed": rate("coldnotify_matcher_messages_total"),
-            "told as they came": rate("coldnotify_matcher_messages_told_total"),
-            "told in pages": rate("coldnotify_matcher_messages_paged_total"),
-            "repeats told to nobody": rate("coldnotify_matcher_messages_repeated_total"),
-            "rejected": rate("coldnotify_matcher_messages_rejected_total"),
+            "{{outcome}}": rate("coldnotify_matcher_messages_total", "by (outcome) "),
+            "told, {{way}}": rate("coldnotify_matcher_messages_told_total", "by (way) "),
         },
     ),
     PartPanel(
@@ -128,9 +126,9 @@ DASHBOARD = (
         "Blocks of channels for clients that are behind",
         "ops",
         {
-            "read": rate("coldnotify_matcher_blocks_read_total"),
-            "unreadable": rate("coldnotify_matcher_blocks_unreadable_total"),
-            "clients served": rate("coldnotify_matcher_blocks_served_total"),
+            "read": rate('coldnotify_matcher_events_total{event="blocks_read"}'),
+            "unreadable": rate('coldnotify_matcher_events_total{event="blocks_unreadable"}'),
+            "clients served": rate('coldnotify_matcher_events_total{event="blocks_served"}'),
         },
     ),
     PartPanel("Memory", "bytes", {"{{instance}}": 'process_resident_memory_bytes{job="matcher"}'}),

@@ -18,7 +18,6 @@ ROW = PartRow(
     metrics=("coldnotify_usage.metrics",),
     topics=beside(__file__, "topics.yaml"),
     rights=beside(__file__, "rights.yaml"),
-    alerts=beside(__file__, "alerts.yaml"),
     panels=OVERVIEW,
     deployed_by_hand=True,
     doctor="usage",

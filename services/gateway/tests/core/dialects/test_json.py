@@ -161,7 +161,7 @@ def test_a_message_is_told_once_by_frames_and_once_by_values():
     bench.do(outputs)
     assert len(outputs) == 2
     assert by_crc.take()[0] == by_name.take()[0] == played.take()[0]
-    assert (counters.messages, counters.live_dropped) == (4, 0)
+    assert counters.live_dropped == 0
     say(bench, played, use_names())
     entry = Entry(missed=Missed(channel=7, before=12))
     bench.inbox(Item(stream_fan_out=FanOut(entry=entry, sessions=SESSIONS)))

@@ -53,18 +53,6 @@ class RetentionTurns:
         self._live_since_ms = 0
         self._under_way: dict[str, int] = {}
         """By key: the time at which its null was written."""
-        self._first_due_ms = 0
-        self._next_due_ms = 0
-
-    @property
-    def under_way(self) -> int:
-        """Number of nulls that were written and are not read back yet."""
-        return len(self._under_way)
-
-    @property
-    def next_due_ms(self) -> int:
-        """Time at which the first object is due (Unix time), as of the last round; 0: there is none."""
-        return self._next_due_ms
 
     def start(self, now_ms: int) -> None:
         """Begin after a takeover of the partition."""
@@ -97,7 +85,6 @@ class RetentionTurns:
                 self._keys = [f"{group}/{name}" for name in state.descriptions.of_group(group)]
                 self._all += sum(key not in state.objects for key in self._keys)
             if not self._keys:
-                self._next_due_ms = self._first_due_ms
                 return
             written += self._look(self._keys.pop(), now_ms)
 
@@ -106,7 +93,6 @@ class RetentionTurns:
         self._keys = list(self._state.objects)
         self._all = len(self._keys)
         self._groups = self._state.descriptions.groups()
-        self._first_due_ms = 0
         for key in [key for key, written_ms in self._under_way.items() if now_ms - written_ms > LOST_AFTER_MS]:
             del self._under_way[key]
 
@@ -128,7 +114,6 @@ class RetentionTurns:
             elif published_ms is None:
                 return 0  # only a registration keeps it
         if due_ms > now_ms:
-            self._first_due_ms = min(self._first_due_ms or due_ms, due_ms)
             return 0
         clocks = state.rules.clocks
         if not clocks.allows(period_ms):
