@@ -41,7 +41,7 @@ def _write_messages(scene: Scene, channel: str, values: Iterable[bytes], *, grou
 
 def messages_are_read_slowly(scene: Scene, stack: ExitStack) -> None:
     """a quota limits matchers to reading 20 kB/s, and 30,000 messages are sent"""
-    stack.enter_context(quota(scene, "coldnotify-compacted-reader"))
+    stack.enter_context(quota(scene, "coldnotify-logs-reader"))
     _write_messages(scene, "many", (b"%d" % number for number in range(30_000)))
 
 
