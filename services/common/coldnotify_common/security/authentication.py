@@ -10,10 +10,9 @@ from typing import Any
 
 import structlog
 
-from coldnotify_common.errors import SettingError
 from coldnotify_common.security.identity import ANYBODY, Identity, InvalidRule, Rule, identity_of, parse_rules
 from coldnotify_common.security.revocation import BadList, RevocationList, jti, serial
-from coldnotify_common.settings import ServiceSettings, describe, setting
+from coldnotify_common.settings import ServiceSettings, invalid, setting
 
 log = structlog.get_logger()
 
@@ -90,7 +89,7 @@ class Authenticator:
         try:
             self._revoked = RevocationList(settings.auth_revoked)
         except BadList as error:
-            raise _error("auth_revoked", str(error)) from None
+            raise invalid("auth_revoked", str(error)) from None
 
     @property
     def takes_certificates(self) -> bool:
@@ -192,31 +191,33 @@ class Authenticator:
         try:
             return parse_rules(getattr(self._settings, name), sources)
         except InvalidRule as error:
-            raise _error(name, str(error)) from None
+            raise invalid(name, str(error)) from None
 
     def _read_key(self) -> bytes:
         import jwt
 
         settings = self._settings
         if not settings.auth_token_key:
-            raise _error("auth_token_key", f"is needed for --auth {self.mode}")
+            raise invalid("auth_token_key", f"is needed for --auth {self.mode}")
         try:
             key = Path(settings.auth_token_key).read_bytes().strip()
         except OSError as error:
-            raise _error("auth_token_key", f"{settings.auth_token_key} cannot be read: {error.strerror}") from None
+            raise invalid("auth_token_key", f"{settings.auth_token_key} cannot be read: {error.strerror}") from None
         pem = key.startswith(b"-----BEGIN")
         if settings.auth_token_algorithm == "HS256":
             if pem:
-                raise _error("auth_token_key", "holds a PEM, which is public: HS256 wants a secret")
+                raise invalid("auth_token_key", "holds a PEM, which is public: HS256 wants a secret")
             if len(key) < SECRET_BYTES_MIN:
-                raise _error("auth_token_key", f"holds {len(key)} bytes, a secret has at least {SECRET_BYTES_MIN}")
+                raise invalid("auth_token_key", f"holds {len(key)} bytes, a secret has at least {SECRET_BYTES_MIN}")
             return key
         if b"PRIVATE KEY" in key:
-            raise _error("auth_token_key", "holds a private key: it stays with whoever signs; the public one is wanted")
+            raise invalid(
+                "auth_token_key", "holds a private key: it stays with whoever signs; the public one is wanted"
+            )
         try:
             jwt.get_algorithm_by_name(settings.auth_token_algorithm).prepare_key(key)
         except (jwt.InvalidKeyError, ValueError, TypeError):
-            raise _error("auth_token_key", f"holds no public key for {settings.auth_token_algorithm} in PEM") from None
+            raise invalid("auth_token_key", f"holds no public key for {settings.auth_token_algorithm} in PEM") from None
         return key
 
 
@@ -248,8 +249,3 @@ def _texts(value: object) -> list[str]:
     surrogates, which an answer cannot."""
     values = value if isinstance(value, list) else [value]
     return [text for text in values if isinstance(text, str) and text.isprintable()]
-
-
-def _error(name: str, words: str) -> SettingError:
-    info = next(info for info in describe(AuthSettings) if info.name == name)
-    return info.error(words)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coldnotify_common.errors import SettingError
-from coldnotify_common.settings import Settings, describe, setting
+from coldnotify_common.settings import Settings, invalid, setting
 
 LOOK_S = 10.0
 """Interval of checks for replaced files. A check is three stat(); certificates are renewed days ahead."""
@@ -44,10 +44,10 @@ class InsideTls:
         if not settings.inside_certificate:
             for name in ("inside_key", "inside_ca"):
                 if getattr(settings, name):
-                    raise _error(name, "is of no use without --inside-certificate")
+                    raise invalid(name, "is of no use without --inside-certificate")
             return
         if not settings.inside_ca:
-            raise _error("inside_ca", "is needed with --inside-certificate: it says whose certificates are taken")
+            raise invalid("inside_ca", "is needed with --inside-certificate: it says whose certificates are taken")
         self._stamps = self._stamp()
         self._server, self._client = self._contexts()
 
@@ -112,11 +112,11 @@ class InsideTls:
         try:
             context.load_cert_chain(Path(certificate), settings.inside_key or None, password=_no_password)
         except (OSError, ssl.SSLError, ValueError) as error:
-            raise _error("inside_certificate", f"{certificate} and its key cannot be used: {error}") from None
+            raise invalid("inside_certificate", f"{certificate} and its key cannot be used: {error}") from None
         try:
             context.load_verify_locations(Path(settings.inside_ca))
         except (OSError, ssl.SSLError) as error:
-            raise _error("inside_ca", f"{settings.inside_ca} cannot be used: {error}") from None
+            raise invalid("inside_ca", f"{settings.inside_ca} cannot be used: {error}") from None
 
     def _stamp(self) -> list[tuple[int, ...]]:
         """Returns a stamp of the files, which changes when a file does."""
@@ -134,8 +134,3 @@ class InsideTls:
 def _no_password() -> str:
     """Raises, because OpenSSL would otherwise ask for a password on the terminal, and wait."""
     raise ValueError("the key is encrypted; a service has nobody to ask for its password")
-
-
-def _error(name: str, words: str) -> SettingError:
-    info = next(info for info in describe(AskInsideSettings) if info.name == name)
-    return info.error(words)

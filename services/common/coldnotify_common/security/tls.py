@@ -11,7 +11,7 @@ import structlog
 
 from coldnotify_common.errors import SettingError
 from coldnotify_common.security.authentication import AuthSettings
-from coldnotify_common.settings import describe, setting
+from coldnotify_common.settings import invalid, setting
 
 log = structlog.get_logger()
 
@@ -44,11 +44,11 @@ class ServerTls:
         if not settings.tls_certificate:
             for name in ("tls_key", "tls_client_ca"):
                 if getattr(settings, name):
-                    raise _error(name, "is of no use without --tls-certificate")
+                    raise invalid(name, "is of no use without --tls-certificate")
         if settings.auth in ("certificate", "any") and not settings.tls_client_ca:
-            raise _error("tls_client_ca", f"is needed for --auth {settings.auth}")
+            raise invalid("tls_client_ca", f"is needed for --auth {settings.auth}")
         if settings.tls_client_certificate == "required" and not settings.tls_client_ca:
-            raise _error("tls_client_certificate", "cannot be required without --tls-client-ca")
+            raise invalid("tls_client_certificate", "cannot be required without --tls-client-ca")
         if settings.tls_certificate:
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
@@ -118,19 +118,16 @@ class ServerTls:
         try:
             context.load_cert_chain(Path(settings.tls_certificate), settings.tls_key or None, password=_no_password)
         except (OSError, ssl.SSLError, ValueError) as error:
-            raise _error("tls_certificate", f"{settings.tls_certificate} and its key cannot be used: {error}") from None
+            raise invalid(
+                "tls_certificate", f"{settings.tls_certificate} and its key cannot be used: {error}"
+            ) from None
         if settings.tls_client_ca:
             try:
                 context.load_verify_locations(Path(settings.tls_client_ca))
             except (OSError, ssl.SSLError) as error:
-                raise _error("tls_client_ca", f"{settings.tls_client_ca} cannot be used: {error}") from None
+                raise invalid("tls_client_ca", f"{settings.tls_client_ca} cannot be used: {error}") from None
 
 
 def _no_password() -> str:
     """Raises, because OpenSSL would otherwise ask for a password on the terminal, and wait."""
     raise ValueError("the key is encrypted; a service has nobody to ask for its password")
-
-
-def _error(name: str, words: str) -> SettingError:
-    info = next(info for info in describe(SecureSettings) if info.name == name)
-    return info.error(words)

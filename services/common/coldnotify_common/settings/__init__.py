@@ -2,6 +2,7 @@
 
 from coldnotify_common.settings.declaring import (
     PREFIX,
+    KafkaSettings,
     ServiceSettings,
     SettingError,
     SettingInfo,
@@ -10,6 +11,7 @@ from coldnotify_common.settings.declaring import (
     describe,
     environment,
     flags_of,
+    invalid,
     load,
     markdown_table,
     networks_of,
@@ -21,6 +23,7 @@ from coldnotify_common.settings.declaring import (
 
 __all__ = [
     "PREFIX",
+    "KafkaSettings",
     "ServiceSettings",
     "SettingError",
     "SettingInfo",
@@ -29,6 +32,7 @@ __all__ = [
     "describe",
     "environment",
     "flags_of",
+    "invalid",
     "load",
     "markdown_table",
     "networks_of",

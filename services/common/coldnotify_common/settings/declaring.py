@@ -19,6 +19,7 @@ from coldnotify_common.addresses import Network, networks
 from coldnotify_common.errors import SettingError
 
 __all__ = [
+    "KafkaSettings",
     "ServiceSettings",
     "SettingError",
     "SettingInfo",
@@ -27,6 +28,7 @@ __all__ = [
     "describe",
     "environment",
     "flags_of",
+    "invalid",
     "load",
     "markdown_table",
     "networks_of",
@@ -95,7 +97,7 @@ class SettingInfo:
 
     def error(self, words: str) -> SettingError:
         """Returns a SettingError about this setting."""
-        return SettingError(f"{self.variable} / {self.flag}: {words}")
+        return invalid(self.name, words)
 
     def _convert(self, value: object) -> object:
         if self.type is bool:
@@ -121,6 +123,11 @@ class SettingInfo:
             except RuntimeError:
                 raise self.error(f"{value!s} begins with ~, but HOME names no home directory") from None
         return str(value)
+
+
+def invalid(name: str, words: str) -> SettingError:
+    """Returns a SettingError about the setting of this name."""
+    return SettingError(f"{PREFIX}{name.upper()} / --{name.replace('_', '-')}: {words}")
 
 
 def setting(
@@ -162,8 +169,8 @@ class TopicsPrefixSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ServiceSettings(TopicsPrefixSettings):
-    """The settings of every service."""
+class KafkaSettings(TopicsPrefixSettings):
+    """Kafka's address."""
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
     kafka_config: str = setting(
@@ -171,6 +178,12 @@ class ServiceSettings(TopicsPrefixSettings):
         "file with further librdkafka options, one name=value per line: security.protocol, sasl.*, ssl.* ...; "
         "empty: none",
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServiceSettings(KafkaSettings):
+    """The settings of every service."""
+
     log_format: str = setting(
         "console", "format of log lines on stderr: for people, or one JSON object per line", choices=("console", "json")
     )
@@ -284,7 +297,7 @@ def networks_of(name: str, text: str) -> tuple[Network, ...]:
     try:
         return networks(text)
     except ValueError as error:
-        raise SettingError(f"{PREFIX}{name.upper()} / --{name.replace('_', '-')}: {error}") from None
+        raise invalid(name, str(error)) from None
 
 
 def _option(info: SettingInfo) -> tuple[list[str], dict[str, Any]]:
