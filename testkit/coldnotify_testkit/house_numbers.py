@@ -30,6 +30,13 @@ IS_NONE = "errors that say is no, or is none"
 ODD_WORDS = "docstrings with anew, once more, be it, of which"
 CLAUSE_TESTS = "tests named by a clause, or by of"
 WORDS = "words of tracked Markdown"
+SETTINGS, METRICS, ALERTS = "settings", "metrics", "alerts"
+_ROWS = {
+    SETTINGS: ("docs/settings.md", re.compile(r"^\| `(--[\w-]+)`", re.MULTILINE)),
+    METRICS: ("docs/metrics.md", re.compile(r"^\| `(coldnotify_\w+)`", re.MULTILINE)),
+    ALERTS: ("monitoring/prometheus/alerts.yml", re.compile(r"^ *- alert: (\w+)", re.MULTILINE)),
+}
+"""The tracked lists of what operators see, and a row of each."""
 
 _ENGLISH = {
     CLAUSES: english.clauses,
@@ -64,6 +71,8 @@ def numbers() -> dict[str, int]:
     for path in _tracked("*/test_*.py"):
         counts[CLAUSE_TESTS] += sum(1 for _ in english.clause_tests(ast.parse((ROOT / path).read_text("utf-8"))))
     counts[TWO_MEANINGS] = sum(len(where) > 1 for name, where in classes.items() if name not in _ONE_MEANING)
+    for name, (listed, row) in _ROWS.items():
+        counts[name] = len(set(row.findall((ROOT / listed).read_text(encoding="utf-8"))))
     counts[WORDS] = sum(len((ROOT / path).read_text(encoding="utf-8").split()) for path in _tracked("*.md"))
     return dict(sorted(counts.items()))
 

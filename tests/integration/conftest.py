@@ -11,7 +11,7 @@ _SETTINGS = {
     # Pages come from origins of their own, at ports that are not known yet.
     "gateway_web_origins": "*",
     # A busy machine must not make an outcome unknown.
-    "http_outcome_timeout_s": "10",
+    "http_look_timeout_s": "10",
 }
 _shared = ExitStack()
 """What ends the stack that tests share, while there is one."""

@@ -38,7 +38,7 @@ _PORTS = ("http", "web", "matcher", "gateways_http", "usage")
 @pytest.fixture(scope="module")
 def attacked(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything, with an object, a client, a channel and a tenant of the names that are to be known."""
-    with stacks.running(tmp_path_factory.mktemp("attacked"), http_outcome_timeout_s="10") as up:
+    with stacks.running(tmp_path_factory.mktemp("attacked"), http_look_timeout_s="10") as up:
         base = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
         channel = KNOWN["channel"]
         ask(up, "POST", f"{base}/objects/{KNOWN['object']}", {"version": 1, "payload": [1]})

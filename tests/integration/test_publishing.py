@@ -161,7 +161,7 @@ def test_a_version_that_is_outdone_while_it_is_waited_for_counts_as_applied(up: 
 @pytest.fixture(scope="module")
 def own(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running, for what would disturb others."""
-    with stacks.running(tmp_path_factory.mktemp("up"), http_outcome_timeout_s="2") as one:
+    with stacks.running(tmp_path_factory.mktemp("up"), http_look_timeout_s="2") as one:
         yield one
 
 

@@ -41,7 +41,7 @@ def blocks(section: str, language: str, document: Path = README) -> list[str]:
 def up(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running, under the names in Kafka that the texts take for granted."""
     directory = tmp_path_factory.mktemp("up")
-    with stacks.running(directory, "--partitions=8", topics_prefix=DEFAULT_PREFIX, http_outcome_timeout_s="10") as up:
+    with stacks.running(directory, "--partitions=8", topics_prefix=DEFAULT_PREFIX, http_look_timeout_s="10") as up:
         # `up` is ready without the usage job, at which `doctor` looks, too.
         usage_port = int(up.report["usage"].rpartition(":")[2])
         wait_for(lambda: http_status(usage_port, "/readyz") == 200, "the usage job is ready")

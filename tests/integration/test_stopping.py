@@ -88,7 +88,7 @@ def parts(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Parts]:
         "gateway_http": f"127.0.0.1:{ports['gateway_admin']}",
         "http_gateways": f"http://127.0.0.1:{ports['gateway']}",
         "http_publish_timeout_s": str(PUBLISH_S),
-        "http_outcome_timeout_s": str(OUTCOME_S),
+        "http_look_timeout_s": str(OUTCOME_S),
     }
     with ExitStack() as stack:
         services = {

@@ -66,7 +66,7 @@ def _container(row: PartRow, host: str) -> str:
             COLDNOTIFY_KAFKA: ${{KAFKA_BOOTSTRAP:-kafka-1:19092}}
             COLDNOTIFY_TOPICS_PREFIX: ${{TOPICS_PREFIX:-coldnotify.}}
             {row.host_variable}: 0.0.0.0
-            COLDNOTIFY_INSIDE_HOSTS: {host}
+            COLDNOTIFY_HTTP_HOSTS: {host}
           ports: ["127.0.0.1:{port}:{row.port}"]
           depends_on:
             topics: {{condition: service_completed_successfully}}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median
 
-from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
+from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
@@ -32,7 +32,7 @@ DAY_MIN = 24 * 60
 DOMAIN, GROUP = "animal.observer", "region-1"
 HOME = partition_of(DOMAIN, GROUP, 8)
 _PAYLOAD = b"x" * 100
-_KEPT_BYTES_MIN = 1024 * 1024
+_KEPT_BYTES_MIN = 3 * 1024 * 1024
 """The settings take no less."""
 _PLAN_S = 1.0
 """The object is published for so long, and again, until all clients are told."""
@@ -47,24 +47,16 @@ def _lag(messages: int, minutes: int) -> int:
     return max(1, round(messages * minutes / DAY_MIN))
 
 
-def _bounds(messages: int) -> ChannelBounds:
-    """Returns the limits on memory, scaled down as far as the log: else nearly all of it would be in memory."""
-    full = ChannelBounds()
-    return ChannelBounds(
-        tail_bytes_max=max(full.tail_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN),
-        blocks_bytes_max=max(full.blocks_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN),
-    )
+def _kept_bytes(messages: int) -> int:
+    """Returns the limit on memory, scaled down as far as the log: else nearly all of it would be in memory."""
+    return max(MatcherSettings().matcher_channels_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN)
 
 
 def _told(bench: BenchRun) -> None:
     messages = bench["messages"]
-    bounds = _bounds(messages)
     drawn = DrawnLog(messages, bench["channels"])
     with ExitStack() as stack:
-        settings = {
-            "matcher-channels-tail-bytes-max": bounds.tail_bytes_max,
-            "matcher-channels-blocks-bytes-max": bounds.blocks_bytes_max,
-        }
+        settings = {"matcher-channels-bytes-max": _kept_bytes(messages)}
         server = ColdNotify(bench.new_directory(), settings=settings)
         stack.enter_context(server)
         server.warm_up(bench["warm_up_s"])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from coldnotify_common.settings import Settings, TopicsPrefixSettings, setting
+from coldnotify_common.settings import KafkaSettings, Settings, setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT, USAGE_PORT
 from coldnotify_schemas.protocol import DEVICE_PORT, HTTP_PORT
@@ -41,26 +41,20 @@ class BrokerSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaSettings(TopicsPrefixSettings):
-    """Kafka's address."""
+class AskKafkaSettings(KafkaSettings):
+    """Kafka's address, and how long it may take."""
 
-    kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
-    kafka_config: str = setting(
-        "",
-        "file with further librdkafka options, one name=value per line: security.protocol, sasl.*, ssl.* ...; "
-        "empty: none",
-    )
+    topics_timeout_s: float = setting(60, "seconds that Kafka may take for all of it", minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopicsSettings(KafkaSettings):
+class TopicsSettings(AskKafkaSettings):
     """Settings of topics, beyond topics.yaml."""
 
     partitions: int = setting(
         0, "number of partitions of the co-partitioned topics; 0: as in topics.yaml", minimum=0, maximum=100_000
     )
     replication: int = setting(1, "number of copies of each partition; 3 in a cluster", minimum=1, maximum=32)
-    topics_timeout_s: float = setting(60, "seconds that Kafka may take for all of it", minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +69,9 @@ class AclsSettings(TopicsSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TenantSettings(KafkaSettings):
+class TenantSettings(AskKafkaSettings):
     """Settings for writing agreements."""
 
-    tenant_timeout_s: float = setting(30, "seconds that Kafka may take for each question", minimum=1)
     tenant_command_config: str = setting(
         "",
         "file with properties of a Java client of Kafka's (security.protocol, sasl.jaas.config ...), by which "
@@ -174,18 +167,13 @@ class ResetSettings(PublishSettings, LookSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpSettings(TopicsPrefixSettings):
+class UpSettings(KafkaSettings):
     """Settings for running everything together. The parts take their other settings from the environment."""
 
     kafka: str = setting(
         "",
         "bootstrap servers of a Kafka that is there, host:port[,host:port], used with --kafka-config, --replication; "
         "empty: the embedded one",
-    )
-    kafka_config: str = setting(
-        "",
-        "file with further librdkafka options, one name=value per line: security.protocol, sasl.*, ssl.* ...; "
-        "empty: none",
     )
     replication: int = setting(
         1,

@@ -40,7 +40,7 @@ def parts(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Parts]:
     names = ("matcher_port", "gateway_port", "gateway_web_port", "gateway_http_port", "http_port")
     ports = {name: str(free_port()) for name in names}
     where = {"kafka": fresh_kafka.bootstrap, "matcher": f"127.0.0.1:{ports['matcher_port']}"}
-    where["http_outcome_timeout_s"] = "10"  # a busy machine must not make an outcome unknown
+    where["http_look_timeout_s"] = "10"  # a busy machine must not make an outcome unknown
     with ExitStack() as stack:
         services = {
             name: stack.enter_context(RunningCommand(tmp_path / name, name, **where, **ports))

@@ -136,7 +136,7 @@ def test_wrong_use_names_the_flag(fresh_kafka: EmbeddedBroker, arguments: tuple[
 
 
 def test_a_kafka_that_is_not_there_is_one_line() -> None:
-    done = coldnotify("tenant", "list", kafka="127.0.0.1:1", tenant_timeout_s="1")
+    done = coldnotify("tenant", "list", kafka="127.0.0.1:1", topics_timeout_s="1")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "127.0.0.1:1" in done.stderr

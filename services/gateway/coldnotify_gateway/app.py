@@ -67,8 +67,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
     authenticator, tls = Authenticator(settings), ServerTls(settings)
     tracer = tracer_of(settings, "gateway")
     agreements = PublishAgreements(settings)
-    for networks in (settings.addresses_exempt, settings.proxies):
-        networks()  # raises errors now, not once Kafka is available
+    settings.without_limit()  # raises errors now, not once Kafka is available
     authenticator.announce(TCP.setting, tls=tls.on)
     inside = Inside(settings)
     inside.announce(GATEWAY_HTTP_PORT_SETTING, settings.gateway_http_host)

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from coldnotify_common.addresses import Network
 from coldnotify_common.security.address_settings import AddressSettings
 from coldnotify_common.security.inside import InsideSettings
 from coldnotify_common.security.shares import share_of
 from coldnotify_common.security.tls import SecureSettings
-from coldnotify_common.settings import networks_of, setting
+from coldnotify_common.settings import setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT
 from coldnotify_schemas.protocol import (
@@ -46,13 +45,8 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
     gateway_connections_per_address_max: int = setting(
         0,
         "maximum number of open connections from one address (IPv6: one /64), including loopback; 0: limited by "
-        "--address-share-percent only",
+        "its half of all connections only",
         minimum=0,
-    )
-    gateway_addresses_exempt: str = setting(
-        "",
-        "addresses and networks to which the two limits per address do not apply, separated by spaces or commas: "
-        "for many devices behind one address",
     )
     gateway_unidentified_max: int = setting(
         2_000,
@@ -130,10 +124,6 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         10, "seconds that stopping may take; connections are closed faster if necessary", minimum=0.5
     )
 
-    def addresses_exempt(self) -> tuple[Network, ...]:
-        """Returns the networks of gateway_addresses_exempt. Raises SettingError."""
-        return networks_of("gateway_addresses_exempt", self.gateway_addresses_exempt)
-
     def limits(self, connections_max: int) -> Limits:
         """Returns the core's part of the settings. `connections_max`: the most connections that this process can
         hold."""
@@ -141,14 +131,12 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
             handshake_s=self.gateway_handshake_s,
             frame_bytes_max=self.gateway_frame_bytes_max,
             high_water_bytes=self.gateway_high_water_bytes,
-            message_bytes_max=self.channel_message_bytes_max,
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
-            connections_share_max=share_of(connections_max, self.address_share_percent),
-            # A balancer's connection does not count for an address until the balancer has sent the client's.
-            addresses_exempt=(*self.addresses_exempt(), *self.proxies()),
+            connections_share_max=share_of(connections_max),
+            addresses_exempt=self.without_limit(),
             unidentified_max=self.gateway_unidentified_max,
-            unidentified_share_max=share_of(self.gateway_unidentified_max, self.address_share_percent),
+            unidentified_share_max=share_of(self.gateway_unidentified_max),
             sync_chunks_max=self.gateway_sync_chunks_max,
             keepalive_default_s=self.gateway_keepalive_s,
             keepalive_max_s=self.gateway_keepalive_max_s,

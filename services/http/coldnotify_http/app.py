@@ -23,6 +23,7 @@ from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.kafka.kafka_stats import STATISTICS
 from coldnotify_common.log import configure
 from coldnotify_common.memory import Ebb
+from coldnotify_common.security.address_settings import HTTP_HOSTS_SETTING
 from coldnotify_common.security.authentication import Authenticator
 from coldnotify_common.security.shares import Shares, share_of
 from coldnotify_common.security.tls import ServerTls
@@ -49,7 +50,7 @@ from coldnotify_http.overview_endpoints import HttpOverview
 from coldnotify_http.publishing import PublishEndpoints
 from coldnotify_http.resetting import Resetting
 from coldnotify_http.sending import Sending
-from coldnotify_http.settings import HTTP_HOSTS_SETTING, HttpSettings
+from coldnotify_http.settings import HttpSettings
 from coldnotify_http.tenant_endpoints import TenantEndpoints
 
 log = structlog.get_logger()
@@ -90,9 +91,8 @@ class HttpService:
         self._passing_on = GatewayProxy(settings)
         self._tenancy = Tenancy(settings, "http")
         self.shares = Shares(
-            share_of(self._passing_on.open_files.connections_max, settings.address_share_percent),
-            # What a balancer has not said the address of yet is no one address'.
-            exempt=(*settings.addresses_exempt(), *settings.proxies()),
+            share_of(self._passing_on.open_files.connections_max),
+            exempt=settings.without_limit(),
         )
         """Connections by address."""
         self._port: WebPort | None = None
@@ -141,11 +141,11 @@ class HttpService:
             silent_max=files.silent_max,
             silent_s=_SILENT_S,
             idle_s=_IDLE_S,
-            shutdown_timeout_s=settings.http_publish_timeout_s + settings.http_outcome_timeout_s + _STOP_MARGIN_S,
+            shutdown_timeout_s=settings.http_publish_timeout_s + settings.outcome_timeout_s + _STOP_MARGIN_S,
             tls=self.tls.context(required=False),
             hold=self.shares.take,
             release=self.shares.give_back,
-            silent_of_address_max=share_of(files.silent_max, settings.address_share_percent) or None,
+            silent_of_address_max=share_of(files.silent_max),
             shared=self.shares.may_have_all,
             proxies=Among(settings.proxies()),
             on_malformed_header=metrics.bad_requests.inc,
@@ -193,13 +193,7 @@ class HttpService:
         return [
             *standard_routes(lambda: self._not_ready, self._registry),
             *publishing.routes(),
-            *Sending(
-                publisher,
-                publishing.entrance,
-                metrics,
-                bodies,
-                bytes_max=settings.channel_message_bytes_max,
-            ).routes(),
+            *Sending(publisher, publishing.entrance, metrics, bodies).routes(),
             *self._outcomes.routes(),
             *describing.routes(),
             *HistoryEndpoints(self._asking, settings).routes(),

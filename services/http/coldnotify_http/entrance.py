@@ -14,7 +14,7 @@ from coldnotify_common.security.shared import Shared, Who
 from coldnotify_common.tenancy.gate import Admitted, GateRefused
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 
-from coldnotify_http.flow_control import FlowControl, refused
+from coldnotify_http.flow_control import FLOW_MIN, FlowControl, refused
 from coldnotify_http.metrics import ABOVE_AGREEMENT, REFUSED, Metrics
 from coldnotify_http.refusals import refusal
 from coldnotify_http.settings import HttpSettings
@@ -54,7 +54,7 @@ class Entrance:
         self._admission = admission
         self._held: Counter[Who] = Counter()
         """The number of permits that each publisher holds."""
-        self._few = max(1, settings.http_flow_min * FEW_PERCENT // 100)
+        self._few = max(1, FLOW_MIN * FEW_PERCENT // 100)
         self._beyond = Shared(BEYOND_MAX, PUBLISHES_PER_REQUEST_MAX)
 
     def enter(

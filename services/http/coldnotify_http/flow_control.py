@@ -14,6 +14,9 @@ from coldnotify_common.http.web import error_response
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.settings import HttpSettings
 
+FLOW_MIN = 200
+"""Objects that may be on their way to Kafka in any case. Fewer would refuse publishers that only happen to come at the
+same moment, which is no queue; more are allowed as soon as Kafka is seen to acknowledge them."""
 RETRY_AFTER_S = 1
 """By then the publishes in progress are acknowledged, unless Kafka is away."""
 
@@ -22,7 +25,7 @@ class FlowControl:
     """Refuses at once if there is no permit: a queue here would only hide the overload."""
 
     def __init__(self, settings: HttpSettings, metrics: Metrics) -> None:
-        begin = HTTP._replace(first=settings.http_flow_min, lowest=settings.http_flow_min)
+        begin = HTTP._replace(first=FLOW_MIN, lowest=FLOW_MIN)
         # Several nodes before one Kafka measure at the same times, by Unix time.
         unix_s = time.time() - time.monotonic()
         self._limit = FlowLimit.named(settings.http_flow, settings.http_publishes_max, begin, unix_s)

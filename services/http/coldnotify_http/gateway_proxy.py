@@ -86,7 +86,7 @@ class GatewayProxy:
         )
         self.open_files = open_files.raised(settings.http_passed_on_max)
         most = self.open_files.passed_on_max
-        self._under_way = Shared(most, share_of(most, settings.address_share_percent) or most)
+        self._under_way = Shared(most, share_of(most))
         self._session: ClientSession | None = None
         self._stopping = asyncio.Event()
 

@@ -40,7 +40,7 @@ class OutcomeClient:
 
     def __init__(self, settings: HttpSettings) -> None:
         """Raises SettingError."""
-        self._timeout_s = settings.http_outcome_timeout_s
+        self._timeout_s = settings.outcome_timeout_s
         self._asking = NodeClient(settings, timeout_s=self._timeout_s)
         self._waiting: dict[_About, list[tuple[int, asyncio.Future[Mapping[str, Any] | str]]]] = {}
         """Offsets that are in no question yet, with who waits."""

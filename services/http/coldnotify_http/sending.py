@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol
 
 from aiohttp import web
@@ -40,13 +39,10 @@ class MessageSender(Protocol):
 class Sending:
     """The handlers. A request is answered when Kafka has stored its messages, or has failed to in time."""
 
-    def __init__(
-        self, sender: MessageSender, entrance: Entrance, metrics: Metrics, bodies: Bodies, *, bytes_max: int
-    ) -> None:
+    def __init__(self, sender: MessageSender, entrance: Entrance, metrics: Metrics, bodies: Bodies) -> None:
         """`bytes_max`: of a message."""
         self._sender = sender
         self._entrance = entrance
-        self._bytes_max = bytes_max
         self._metrics = metrics
         self._bodies = bodies
 
@@ -61,7 +57,7 @@ class Sending:
             domain, group = domain_and_group(request)
             channel = channel_of_path(request.rel_url.raw_path)
             body = await self._bodies.one(request)
-            message = parse_message(body, self._bytes_max)
+            message = parse_message(body)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
@@ -77,7 +73,7 @@ class Sending:
         try:
             domain, group = domain_and_group(request)
             in_order = _in_order(request)
-            messages, body_bytes = await self._bodies.many(request, partial(parse_messages, bytes_max=self._bytes_max))
+            messages, body_bytes = await self._bodies.many(request, parse_messages)
         except InvalidMessage as error:
             self._metrics.bad_requests.inc()
             return error_response(400, f"messages[{error.place}]: {error}", field=error.field, place=error.place)

@@ -4,36 +4,22 @@ from dataclasses import dataclass
 
 from coldnotify.flow.controllers import DEFAULT as FLOW_DEFAULT
 from coldnotify.flow.controllers import NAMES as FLOW_NAMES
-from coldnotify_common.addresses import Network
-from coldnotify_common.security.address_settings import AddressSettings
+from coldnotify_common.security.address_settings import AddressSettings, HostSettings
 from coldnotify_common.security.inside_tls import AskInsideSettings
 from coldnotify_common.security.tls import SecureSettings
-from coldnotify_common.settings import networks_of, setting
+from coldnotify_common.settings import setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
 from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX, WEB_PORT
 
-HTTP_HOSTS_SETTING = "COLDNOTIFY_HTTP_HOSTS / --http-hosts"
-
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSettings):
+class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSettings, HostSettings):
     """The settings of the HTTP service."""
 
     http_host: str = setting("127.0.0.1", "address that publishers connect to")
     http_port: int = setting(
         HTTP_PORT, "TCP port that publishers connect to; 0: any free port", minimum=0, maximum=65535
-    )
-    http_hosts: str = setting(
-        "",
-        "with --auth none and without TLS: host names that requests may use, separated by spaces, besides "
-        "addresses, localhost and --http-host; a web page whose own host name resolves to this machine is "
-        "refused; *: all",
-    )
-    http_addresses_exempt: str = setting(
-        "",
-        "addresses and networks to which this limit does not apply, separated by spaces or commas: for many "
-        "clients behind one address",
     )
     http_body_bytes_max: int = setting(
         # PUBLISHES_PER_REQUEST_MAX records with the largest payload and a long name each.
@@ -43,25 +29,11 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
     )
     http_body_timeout_s: float = setting(30, "seconds that a publisher may take to send a body", minimum=0.1)
     http_publish_timeout_s: float = setting(10, "seconds that Kafka may take to acknowledge", minimum=0.1)
-    http_outcome_timeout_s: float = setting(
-        # An owner that is well answers in milliseconds; a takeover takes longer than anybody should wait.
-        2,
-        "seconds that the matcher may take to tell the outcome of an acknowledged publish; after that the "
-        "response says that it is unknown",
-        minimum=0.1,
-        maximum=OUTCOME_WAIT_S_MAX,
-    )
     http_flow: str = setting(
         FLOW_DEFAULT,
-        "what moves the number of objects that may be on their way to Kafka at once, between --http-flow-min and "
-        "--http-publishes-max, by how fast Kafka acknowledges; fixed: it stays at --http-publishes-max",
+        "what moves the number of objects that may be on their way to Kafka at once, between "
+        "200 and --http-publishes-max, by how fast Kafka acknowledges; fixed: it stays at --http-publishes-max",
         choices=FLOW_NAMES,
-    )
-    http_flow_min: int = setting(
-        # Fewer would refuse publishers that only happen to come at the same moment: that is no queue.
-        200,
-        "number of objects that may be on their way to Kafka at once in any case; with this flow control begins",
-        minimum=1,
     )
     http_publishes_max: int = setting(
         # More than a broker acknowledges in a second here: what comes on top would only wait longer.
@@ -92,7 +64,8 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
     http_look_timeout_s: float = setting(
         # A matcher waits 2 s for a step of its own before it says that it cannot look.
         3,
-        "seconds that a matcher or gateway may take to answer who lacks what",
+        "seconds that a matcher or gateway may take to answer who lacks what, and a matcher to tell the outcome of an "
+        "acknowledged publish (10 s at most); after that the response says that it is unknown",
         minimum=0.1,
     )
     matcher: str = setting(
@@ -108,6 +81,7 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
         3600, "seconds after which a client that lacks something is shown as overdue", minimum=1
     )
 
-    def addresses_exempt(self) -> tuple[Network, ...]:
-        """The networks of http_addresses_exempt. Raises SettingError."""
-        return networks_of("http_addresses_exempt", self.http_addresses_exempt)
+    @property
+    def outcome_timeout_s(self) -> float:
+        """The seconds that a matcher may take to tell an outcome."""
+        return min(self.http_look_timeout_s, OUTCOME_WAIT_S_MAX)

@@ -16,7 +16,7 @@ DONE = Published(1, 0, 0)
 class Node:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.entrance = Entrance(HttpSettings(http_flow_min=LIMIT), Metrics(self.registry))
+        self.entrance = Entrance(HttpSettings(), Metrics(self.registry))
 
     def enter(self, who: Who, publishes: int = 1) -> Entered | None:
         entered = self.entrance.enter(who, "d", "g", publishes, 0)

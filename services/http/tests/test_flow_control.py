@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from coldnotify.publisher import Published, PublishError
-from coldnotify_http.flow_control import FlowControl, refused
+from coldnotify_http.flow_control import FLOW_MIN, FlowControl, refused
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
@@ -24,14 +24,14 @@ class Node:
 
 
 def test_without_a_permit_objects_are_refused_at_once_and_counted() -> None:
-    node = Node(http_flow_min=10)
-    taken_s = [node.flow.take(6), node.flow.take(6)]
+    node = Node()
+    taken_s = [node.flow.take(6), node.flow.take(FLOW_MIN - 4)]
     assert node.flow.take(5) is None
     node.flow.refused(5)
-    assert (node.metric("publishes_under_way"), node.metric("flow_refused_total")) == (12, 5)
+    assert (node.metric("publishes_under_way"), node.metric("flow_refused_total")) == (FLOW_MIN + 2, 5)
     assert taken_s[0] is not None
     node.flow.give_back(taken_s[0], 6, [DONE, PublishError("no", indeterminate=False)] * 3)
-    assert node.metric("publishes_under_way") == 6
+    assert node.metric("publishes_under_way") == FLOW_MIN - 4
     assert node.flow.take(5) is not None
 
 
@@ -54,14 +54,14 @@ def test_more_than_the_highest_is_refused_also_where_permits_are_free() -> None:
 def test_the_limit_begins_with_its_least_and_moves_by_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
-    node = Node(http_flow="last-three-points", http_flow_min=100)
-    assert node.metric("flow_limit") == 100
+    node = Node(http_flow="last-three-points")
+    assert node.metric("flow_limit") == FLOW_MIN
     for _ in range(8):
-        taken_s = node.flow.take(100)
+        taken_s = node.flow.take(FLOW_MIN)
         assert taken_s is not None
         now_s[0] += 1.0
-        node.flow.give_back(taken_s, 100, [DONE] * 100)
-    assert node.metric("flow_limit") == 140  # then 100 in flight are too few to say more
+        node.flow.give_back(taken_s, FLOW_MIN, [DONE] * FLOW_MIN)
+    assert node.metric("flow_limit") == FLOW_MIN + 60  # then 200 in flight are too few to say more
 
 
 def test_the_refusal_says_when_to_come_back_and_that_nothing_was_published() -> None:

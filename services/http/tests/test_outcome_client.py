@@ -47,7 +47,7 @@ def routes(outcomes: Callable[[web.Request], Awaitable[web.Response]], matcher: 
 
 @asynccontextmanager
 async def asking(*matchers: str, timeout_s: float = 10) -> AsyncIterator[OutcomeClient]:
-    one = OutcomeClient(HttpSettings(matcher=",".join(matchers), http_outcome_timeout_s=timeout_s))
+    one = OutcomeClient(HttpSettings(matcher=",".join(matchers), http_look_timeout_s=timeout_s))
     try:
         yield one
     finally:

@@ -67,7 +67,6 @@ async def service() -> AsyncIterator[Service]:
             Entrance(SETTINGS, metrics),
             metrics,
             Bodies(SETTINGS),
-            bytes_max=SETTINGS.channel_message_bytes_max,
         ).routes()
     )
     async with TestServer(app) as server, ClientSession() as client:

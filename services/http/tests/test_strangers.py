@@ -142,8 +142,11 @@ async def test_a_slow_request_is_answered_while_one_address_floods(monkeypatch: 
             writer.close()
 
 
-async def test_a_balancer_says_whose_connections_it_passes_on_and_each_address_has_its_share() -> None:
-    networks = {"balancers": "127.0.0.7", "http_addresses_exempt": "192.0.2.2", "address_share_percent": 1}
+async def test_a_balancer_says_whose_connections_it_passes_on_and_each_address_has_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coldnotify_common.security.shares.SHARE_PERCENT", 1)
+    networks = {"balancers": "127.0.0.7", "gateway_addresses_exempt": "192.0.2.2"}
     async with serving(**networks) as (service, registry), asyncio.timeout(LIMIT_S):
         strangers, silent_share = [], SILENT_MAX // 100
         for address in ("192.0.2.1", "192.0.2.2"):
@@ -165,8 +168,8 @@ def test_a_network_that_is_none_is_named() -> None:
     for settings, names in (
         (HttpSettings(balancers="10.0.0.1/8"), "COLDNOTIFY_BALANCERS / --balancers"),
         (
-            HttpSettings(http_addresses_exempt="10.0.0.1/8"),
-            "COLDNOTIFY_HTTP_ADDRESSES_EXEMPT / --http-addresses-exempt",
+            HttpSettings(gateway_addresses_exempt="10.0.0.1/8"),
+            "COLDNOTIFY_GATEWAY_ADDRESSES_EXEMPT / --gateway-addresses-exempt",
         ),
     ):
         with pytest.raises(SettingError, match=f"{names}: 10.0.0.1/8"):

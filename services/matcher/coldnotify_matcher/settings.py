@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from coldnotify_common.security.inside import InsideSettings
-from coldnotify_common.settings import SettingInfo, describe, setting
+from coldnotify_common.settings import invalid, setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import MATCHER_PORT
 from coldnotify_schemas.protocol import ANSWER_S, REGISTRATIONS_MAX
@@ -89,18 +89,12 @@ class MatcherSettings(ChannelSettings, InsideSettings):
         minimum=1,
         maximum=CONFLATION_MS_MAX,
     )
-
-    matcher_channels_tail_bytes_max: int = setting(
-        ChannelBounds().tail_bytes_max,
-        "maximum memory (bytes), per partition and topic of channels, for its latest messages; who is behind by no "
-        "more than these is caught up from memory",
-        minimum=1024 * 1024,
-    )
-    matcher_channels_blocks_bytes_max: int = setting(
-        ChannelBounds().blocks_bytes_max,
-        "maximum memory (bytes), per partition and topic of channels, for older messages that were read once more for "
-        "clients who are behind; what several want is then read once",
-        minimum=1024 * 1024,
+    matcher_channels_bytes_max: int = setting(
+        24 * 1024 * 1024,
+        "maximum memory (bytes), per partition and topic of channels: a third for its latest messages, from which "
+        "clients are caught up that are behind by no more; the rest for older ones that were read once more, so that "
+        "what several clients want is read once",
+        minimum=3 * 1024 * 1024,
     )
 
     def __post_init__(self) -> None:
@@ -108,10 +102,10 @@ class MatcherSettings(ChannelSettings, InsideSettings):
         if 0 < self.matcher_client_forgotten_after_s < FORGOTTEN_AFTER_S_MIN:
             given = self.matcher_client_forgotten_after_s
             words = f"{given} is less than {FORGOTTEN_AFTER_S_MIN}, the least allowed but for 0 (never)"
-            raise _info("matcher_client_forgotten_after_s").error(words)
+            raise invalid("matcher_client_forgotten_after_s", words)
         if self.matcher_conflation_auto_min_ms > self.matcher_conflation_auto_max_ms:
-            words = f"{self.matcher_conflation_auto_min_ms} is above {_info('matcher_conflation_auto_max_ms').flag}"
-            raise _info("matcher_conflation_auto_min_ms").error(f"{words} {self.matcher_conflation_auto_max_ms}")
+            words = f"{self.matcher_conflation_auto_min_ms} is above --matcher-conflation-auto-max-ms"
+            raise invalid("matcher_conflation_auto_min_ms", f"{words} {self.matcher_conflation_auto_max_ms}")
         self.rules()
 
     @property
@@ -125,13 +119,13 @@ class MatcherSettings(ChannelSettings, InsideSettings):
         try:
             conflation = parse_intervals(self.matcher_conflation, bounds)
         except ValueError as error:
-            raise _info("matcher_conflation").error(str(error)) from None
+            raise invalid("matcher_conflation", str(error)) from None
         forgotten_after_s = self.matcher_client_forgotten_after_s
         deleted_kept_s = forgotten_after_s + DELETED_KEPT_LONGER_S if forgotten_after_s else 0
         try:
             retention = parse_retention(self.matcher_retention, deleted_ms=deleted_kept_s * 1000)
         except ValueError as error:
-            raise _info("matcher_retention").error(str(error)) from None
+            raise invalid("matcher_retention", str(error)) from None
         return Rules(
             topics=self.topics,
             forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000,
@@ -139,13 +133,5 @@ class MatcherSettings(ChannelSettings, InsideSettings):
             retention=retention,
             half_sets_bytes_max=self.matcher_half_sets_bytes_max,
             retentions=self.retentions(),
-            message_bytes_max=self.channel_message_bytes_max,
-            channel_bounds=ChannelBounds(
-                tail_bytes_max=self.matcher_channels_tail_bytes_max,
-                blocks_bytes_max=self.matcher_channels_blocks_bytes_max,
-            ),
+            channel_bounds=ChannelBounds.of(self.matcher_channels_bytes_max),
         )
-
-
-def _info(name: str) -> SettingInfo:
-    return next(info for info in describe(MatcherSettings) if info.name == name)

@@ -205,7 +205,7 @@ def test_what_is_no_message_is_rejected_and_what_is_elsewhere_is_moved(
 
 
 def test_who_is_far_behind_is_told_all_by_blocks(bootstrap: str, listener: Listener, tmp_path: Path) -> None:
-    settings = {"matcher_channels_tail_bytes_max": MIB, "matcher_channels_blocks_bytes_max": MIB}
+    settings = {"matcher_channels_bytes_max": 3 * MIB}
     with MatcherProcess(bootstrap, tmp_path / "log", **settings) as process:
         process.wait_serving()
         listener.send(*[b"%d" % number + 1000 * b"x" for number in range(3500)])

@@ -146,7 +146,6 @@ class UsageService:
                 app,
                 self._agreements.of,
                 partitions=partitions,
-                counters_max=settings.usage_counters_max,
                 history_s=settings.usage_history_s,
             ),
         )

@@ -19,6 +19,9 @@ from coldnotify_usage.settings import UsageSettings
 from coldnotify_usage.usage_job import WRITES_MAX, UsageJob
 from coldnotify_usage.usage_look import first_from
 
+REBALANCE_S = 4.0
+"""Time beyond the session's timeout that a worker may take to take part in a new division of the partitions: by then a
+dead one is noticed, and the living have answered."""
 HEARTBEATS_PER_SESSION = 4
 """A session of 6 s has a heartbeat each 1.5 s: three may be lost."""
 COMMIT_S = 1.0
@@ -123,7 +126,7 @@ class UsageApp:
             web_enabled=False,
             broker_session_timeout=settings.usage_session_timeout_s,
             broker_heartbeat_interval=settings.usage_session_timeout_s / HEARTBEATS_PER_SESSION,
-            broker_rebalance_timeout=settings.usage_rebalance_timeout_s,
+            broker_rebalance_timeout=settings.usage_session_timeout_s + REBALANCE_S,
             broker_request_timeout=max(REQUEST_TIMEOUT_S, 2 * settings.usage_session_timeout_s),
             broker_commit_interval=COMMIT_S,
             # What is not durable when partitions are taken away is read again by who gets them.

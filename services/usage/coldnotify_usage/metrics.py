@@ -14,7 +14,7 @@ for _event in (RECORD, TAKEOVER, GONE_BACK):
 SET_ASIDE = Counter(
     "coldnotify_usage_set_aside_total",
     "Records of the usage topic, or tenants in them, that could not be counted: record (not understood), partition "
-    "(the tenant belongs to another one), room (--usage-counters-max); state: of the topic of the job's "
+    "(the tenant belongs to another one), room (200,000 counters in memory); state: of the topic of the job's "
     "own state; agreement: of the tenants topic",
     ("reason",),
 )

@@ -20,18 +20,8 @@ class UsageSettings(InsideSettings):
         minimum=1,
         maximum=300,
     )
-    usage_rebalance_timeout_s: float = setting(
-        10, "seconds that a worker may take to take part in a new division of the partitions", minimum=1, maximum=300
-    )
     usage_history_s: float = setting(
         10, "seconds between two times that the counts of the hour and of the day are told", minimum=0.5, maximum=600
-    )
-    usage_counters_max: int = setting(
-        # 2.1 KB each: 420 MB for 200,000, of which 5,000 tenants at 20 nodes need half.
-        200_000,
-        "maximum number of counters in memory, one for each tenant, node and start of the node in the last day; what "
-        "comes on top is set aside",
-        minimum=1000,
     )
 
     @property

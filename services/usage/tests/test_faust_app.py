@@ -44,7 +44,7 @@ from confluent_kafka.admin import AdminClient
 
 TOPICS = TopicNames()
 
-SETTINGS = {"usage_session_timeout_s": 2, "usage_rebalance_timeout_s": 5, "usage_history_s": 0.5}
+SETTINGS = {"usage_session_timeout_s": 2, "usage_history_s": 0.5}
 READ = 'coldnotify_usage_events_total{event="record"}'
 PER_S = 300
 MANY = 2_000

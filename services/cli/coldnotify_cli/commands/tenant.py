@@ -107,7 +107,7 @@ def set_tenant(
     from coldnotify_common.tenancy.tenant_store import write_tenant
 
     with _asking(settings):
-        write_tenant(_service_settings(settings), tenant, settings.tenant_timeout_s)
+        write_tenant(_service_settings(settings), tenant, settings.topics_timeout_s)
     _bring_quotas(before, tenant, settings)
     if as_json:
         echo(json.dumps(_shown(tenant), ensure_ascii=False))
@@ -164,7 +164,7 @@ def remove(name: str, settings: TenantSettings) -> int:
     from coldnotify_common.tenancy.tenant_store import remove_tenant
 
     with _asking(settings):
-        remove_tenant(_service_settings(settings), name, settings.tenant_timeout_s)
+        remove_tenant(_service_settings(settings), name, settings.topics_timeout_s)
     _bring_quotas(before, None, settings)
     echo(f"{name}: removed")
     return 0
@@ -205,7 +205,7 @@ def _read(settings: TenantSettings) -> "StoredTenants":
     from coldnotify_common.tenancy.tenant_store import read_tenants
 
     with _asking(settings):
-        return read_tenants(_service_settings(settings), settings.tenant_timeout_s)
+        return read_tenants(_service_settings(settings), settings.topics_timeout_s)
 
 
 def _bring_quotas(before: Tenant | None, after: Tenant | None, settings: TenantSettings) -> None:
@@ -215,7 +215,7 @@ def _bring_quotas(before: Tenant | None, after: Tenant | None, settings: TenantS
 
     options: dict[str, Any] = {
         "command_config": settings.tenant_command_config,
-        "timeout_s": settings.tenant_timeout_s,
+        "timeout_s": settings.topics_timeout_s,
     }
     principal = after.principal if after is not None else None
     try:
@@ -231,7 +231,7 @@ def _bring_quotas(before: Tenant | None, after: Tenant | None, settings: TenantS
 def _asking(settings: TenantSettings) -> AbstractContextManager[None]:
     # librdkafka's own lines say the same as the one error that is shown.
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
-    return waiting_notice(f"Kafka ({settings.kafka})", settings.tenant_timeout_s)
+    return waiting_notice(f"Kafka ({settings.kafka})", settings.topics_timeout_s)
 
 
 def _service_settings(settings: TenantSettings) -> ServiceSettings:

@@ -29,8 +29,9 @@ from coldnotify_common.http.web_port import WebPort
 from coldnotify_common.http.web_shares import not_now, who_asks
 from coldnotify_common.kafka.kafka_stats import STATISTICS
 from coldnotify_common.paced import Paced
+from coldnotify_common.security.address_settings import HTTP_HOSTS_SETTING
 from coldnotify_common.security.authentication import NotAuthenticated
-from coldnotify_common.security.inside import INSIDE_HOSTS_SETTING, Inside, InsideSettings, may_look
+from coldnotify_common.security.inside import Inside, InsideSettings, may_look
 from coldnotify_common.security.revocation import lists_usable
 from coldnotify_common.security.shared import Shared
 from coldnotify_common.security.shares import Shares
@@ -165,7 +166,7 @@ class AdminServer:
         app = web.Application(
             middlewares=[
                 json_errors,
-                asked_by_name(names_of(inside.hosts, self._host), INSIDE_HOSTS_SETTING),
+                asked_by_name(names_of(inside.hosts, self._host), HTTP_HOSTS_SETTING),
                 own_pages(navigable=PROBES),
                 _insiders(inside),
                 _bounded(),

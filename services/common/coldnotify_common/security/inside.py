@@ -6,16 +6,17 @@ from typing import Any
 
 import structlog
 
+from coldnotify_common.security.address_settings import HostSettings
 from coldnotify_common.security.authentication import CERTIFICATE_SOURCES, Authenticator, AuthSettings, RevokedSettings
 from coldnotify_common.security.identity import Identity, InvalidRule, parse_rules
 from coldnotify_common.security.inside_tls import AskInsideSettings, InsideTls
-from coldnotify_common.settings import describe, setting
+from coldnotify_common.settings import invalid, setting
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True)
-class InsideSettings(RevokedSettings, AskInsideSettings):
+class InsideSettings(RevokedSettings, AskInsideSettings, HostSettings):
     """The settings of an inspection port."""
 
     inside_rule: str = setting(
@@ -23,14 +24,6 @@ class InsideSettings(RevokedSettings, AskInsideSettings):
         "rules that read from a certificate whether its owner has access: any {service} has, and any {publish} "
         "for all domains",
     )
-    inside_hosts: str = setting(
-        "",
-        "host names that requests to the HTTP port may use, separated by spaces, besides addresses, localhost and "
-        "the name it listens on; a web page whose own host name resolves to this machine is refused; *: all",
-    )
-
-
-INSIDE_HOSTS_SETTING = "COLDNOTIFY_INSIDE_HOSTS / --inside-hosts"
 
 
 class Inside(InsideTls):
@@ -42,9 +35,8 @@ class Inside(InsideTls):
         try:
             parse_rules(settings.inside_rule, CERTIFICATE_SOURCES)
         except InvalidRule as error:
-            info = next(info for info in describe(InsideSettings) if info.name == "inside_rule")
-            raise info.error(str(error)) from None
-        self.hosts = settings.inside_hosts
+            raise invalid("inside_rule", str(error)) from None
+        self.hosts = settings.http_hosts
         self._authenticator = Authenticator(
             AuthSettings(
                 auth="certificate" if self.on else "none",

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from coldnotify_common.addresses import LOOPBACK, Among, Network, subscriber
 
 SHARE_PERCENT = 50
-"""Default share of one address in all connections: the owner of one address cannot lock the others out, and devices
+"""Share of one address in all connections: the owner of one address cannot lock the others out, and devices
 that share one (behind a satellite modem, a NAT, the HTTP service) have room for thousands."""
 
 
-def share_of(number: int, percent: int) -> int:
-    """Returns the number of connections that one address may have of `number`, at least one; 0 (no limit) at 100
-    percent."""
-    return max(1, number * percent // 100) if percent < 100 else 0
+def share_of(number: int) -> int:
+    """Returns the number of connections that one address may have of `number`, at least one."""
+    return max(1, number * SHARE_PERCENT // 100)
 
 
 class Shares:

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from coldnotify_schemas.channels import Retentions, parse_retentions
-from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX
 
-from coldnotify_common.settings import Settings, describe, setting
+from coldnotify_common.settings import Settings, invalid, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,17 +18,10 @@ class ChannelSettings(Settings):
         "channels are in. A domain that is given another one begins anew there, and its clients miss what they had "
         "not been told",
     )
-    channel_message_bytes_max: int = setting(
-        MESSAGE_BYTES_MAX,
-        "maximum size (bytes) of a channel's message; larger ones are refused, and those in Kafka are rejected",
-        minimum=1024,
-        maximum=MESSAGE_BYTES_MAX,
-    )
 
     def retentions(self) -> Retentions:
         """Returns the retention by domain. Raises SettingError."""
         try:
             return parse_retentions(self.channel_retentions)
         except ValueError as error:
-            info = next(info for info in describe(type(self)) if info.name == "channel_retentions")
-            raise info.error(str(error)) from None
+            raise invalid("channel_retentions", str(error)) from None

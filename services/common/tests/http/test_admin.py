@@ -107,14 +107,14 @@ def test_routes_page_and_their_errors_name_the_parameter() -> None:
 
 
 async def test_it_answers_to_addresses_localhost_and_names_it_was_told() -> None:
-    server = AdminServer(HOST, 0, readiness=lambda: None, inside=Inside(InsideSettings(inside_hosts="matcher-1")))
+    server = AdminServer(HOST, 0, readiness=lambda: None, inside=Inside(InsideSettings(http_hosts="matcher-1")))
     await server.start()
     try:
         for path in ("/healthz", "/metrics", "/v1/partitions"):
             request = Request(f"http://{HOST}:{server.port}{path}", headers={"Host": "evil.example"})
             answer = await asyncio.to_thread(fetch, request)
             assert (answer.status, answer.json()["field"]) == (421, "Host")
-            assert "COLDNOTIFY_INSIDE_HOSTS / --inside-hosts" in answer.text
+            assert "COLDNOTIFY_HTTP_HOSTS / --http-hosts" in answer.text
         for host in (f"matcher-1:{server.port}", "localhost", f"{HOST}:{server.port}", "[::1]:1"):
             request = Request(f"http://{HOST}:{server.port}/metrics", headers={"Host": host})
             assert (await asyncio.to_thread(fetch, request)).status == 200

@@ -10,7 +10,6 @@ from coldnotify_schemas.protocol import (
     HELLO_S,
     KEEPALIVE_S,
     KEEPALIVE_S_MAX,
-    MESSAGE_BYTES_MAX,
     SYNC_CHUNKS_MAX,
 )
 
@@ -35,7 +34,6 @@ class Limits:
     high_water_bytes: int = 64 * 1024
     """A session with more bytes than this waiting to be written is slow. On a link measured as slow, the limit is
     lower."""
-    message_bytes_max: int = MESSAGE_BYTES_MAX
     """Largest payload of a channel message that a client publishes."""
     before_hello_bytes_max: int = 4096
     """Largest total size of frames of unknown kinds before the Hello."""

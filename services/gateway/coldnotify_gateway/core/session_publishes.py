@@ -345,7 +345,7 @@ class Publishing:
         return (
             topic,
             key.encode(),
-            check_message(publish.payload, self._limits.message_bytes_max),
+            check_message(publish.payload),
             tuple(message_headers(headers)),
         )
 

@@ -23,7 +23,7 @@ from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_common.security.shared import Full, Shared
-from coldnotify_common.security.shares import SHARE_PERCENT, share_of
+from coldnotify_common.security.shares import share_of
 from coldnotify_schemas.descriptions import (
     Description,
     description_key,
@@ -139,7 +139,7 @@ class DescriptionEndpoints:
         self._log = log
         self._look = Look(current)
         self._change_s = change_s
-        self._changes = Shared(changes_max, share_of(changes_max, SHARE_PERCENT))
+        self._changes = Shared(changes_max, share_of(changes_max))
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By the records' key: the lock for changes of that object's description."""
 

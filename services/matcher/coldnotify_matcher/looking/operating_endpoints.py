@@ -14,7 +14,7 @@ from aiohttp import web
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_common.security.shared import Full, Shared
-from coldnotify_common.security.shares import SHARE_PERCENT, share_of
+from coldnotify_common.security.shares import share_of
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.names import check_name
@@ -84,7 +84,7 @@ class OperatingEndpoints:
         self._log = log
         self._look = Look(current)
         self._change_s = change_s
-        self._requests = Shared(UNDER_WAY_MAX, share_of(UNDER_WAY_MAX, SHARE_PERCENT))
+        self._requests = Shared(UNDER_WAY_MAX, share_of(UNDER_WAY_MAX))
 
     async def disconnect(self, request: web.Request) -> web.Response:
         """PATCH .../clients/{client}?reason, {"online": false}: ends its session; it may come back."""

@@ -96,7 +96,6 @@ class Home(NamedTuple):
     partition: int
     partitions: int
     retentions: Retentions
-    message_bytes_max: int
     topics: TopicNames
 
 
@@ -115,7 +114,7 @@ def understand(record: MessageRecord, home: Home, known: bool) -> tuple[ChannelM
         right = partition_of(domain, group, home.partitions)
     if record.value is None:
         raise InvalidRecord("payload: is null; a message without a payload has an empty one")
-    check_message(record.value, home.message_bytes_max)
+    check_message(record.value)
     if isinstance(headers, str):
         raise InvalidRecord(headers)
     if right != home.partition and headers.moved is not None:

@@ -256,6 +256,6 @@ class FollowedLogs:
         state, rules = self._state, self._state.rules
         home = self._home
         if home is None or home.retentions is not rules.retentions:
-            home = Home(state.partition, state.partitions, rules.retentions, rules.message_bytes_max, rules.topics)
+            home = Home(state.partition, state.partitions, rules.retentions, rules.topics)
             self._home = home
         return home

@@ -20,3 +20,9 @@ class ChannelBounds:
     pages_bytes_max: int = 16 * 1024 * 1024
     """Total of pages that are being assembled from several blocks. Above it each page leaves as soon as it has an
     entry."""
+
+    @classmethod
+    def of(cls, bytes_max: int) -> "ChannelBounds":
+        """Returns the bounds with so many bytes for messages: a third for the latest, the rest for older ones."""
+        tail = bytes_max // 3
+        return cls(tail_bytes_max=tail, blocks_bytes_max=bytes_max - tail)

@@ -7,7 +7,6 @@ from coldnotify_common.clocks import Trust, Trusting
 from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
-from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.whole_numbers import whole_number
 
@@ -99,7 +98,6 @@ class Rules:
     """Objects in one record of the registrations topic. Tests set fewer, so that a client has several records."""
     retentions: Retentions = field(default_factory=Retentions)
     """By domain, the retention of its channels' log."""
-    message_bytes_max: int = MESSAGE_BYTES_MAX
     """Maximum size of a channel's message; a larger one is rejected."""
     channel_bounds: ChannelBounds = field(default_factory=ChannelBounds)
     """Bounds of the memory for each log of channels."""
