@@ -87,17 +87,18 @@ def test_alerts_about_one_part_are_in_its_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "field", "old", "new"),
+    ("path", "part", "field", "old", "new"),
     [
-        (deployed.TOPICS, "topics", "  retention.ms: 172800000", "  retention.ms: 5"),
-        (deployed.ROLES, "rights", "coldnotify.usage: [read]", "coldnotify.usage: [read, write]"),
-        (deployed.ALERTS, "alerts", "coldnotify_usage_lag_seconds) > 20", "coldnotify_usage_lag_seconds) > 21"),
+        (deployed.TOPICS, "usage", "topics", "  retention.ms: 172800000", "  retention.ms: 5"),
+        (deployed.ROLES, "usage", "rights", "coldnotify.usage: [read]", "coldnotify.usage: [read, write]"),
+        (deployed.ALERTS, "http", "alerts", "disk_free_ratio < 0.05", "disk_free_ratio < 0.04"),
     ],
 )
-def test_an_entry_of_a_row_is_replaced_where_it_is(path: Path, field: str, old: str, new: str) -> None:
-    usage = next(row for row in PARTS if row.name == "usage")
-    changed = replace(usage, **{field: getattr(usage, field).replace(old, new)})  # type: ignore[arg-type]
-    before, after = (deployed.generate(rows=(*PARTS[:-1], row))[path].splitlines() for row in (usage, changed))
+def test_an_entry_of_a_row_is_replaced_where_it_is(path: Path, part: str, field: str, old: str, new: str) -> None:
+    row = next(row for row in PARTS if row.name == part)
+    changed = replace(row, **{field: getattr(row, field).replace(old, new)})  # type: ignore[arg-type]
+    rows = [changed if one is row else one for one in PARTS]
+    before, after = (deployed.generate(rows=some)[path].splitlines() for some in (PARTS, rows))
     differ = [(one.strip(), other.strip()) for one, other in zip(before, after, strict=True) if one != other]
     assert len(differ) == 1
     assert differ[0][0].replace(old.strip(), new.strip()) == differ[0][1]
