@@ -13,7 +13,17 @@ from coldnotify_schemas.frames import (
     parse_client_frame,
     parse_gateway_frame,
 )
-from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, GatewayFrame
+from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_NAMES,
+    Ack,
+    Bye,
+    CaughtUp,
+    ClientFrame,
+    GatewayFrame,
+    Hello,
+    Stream,
+    Welcome,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,3 +106,35 @@ def test_unknown_fields_are_skipped() -> None:
     known = GatewayFrame()
     known.pong.complete = 5
     assert parse_gateway_frame(known.SerializeToString() + bytes.fromhex("a2060161")).pong.complete == 5
+
+
+def wake(*, channels: bool, session: int = 0) -> list[bytes]:
+    """The frames of a wake that missed nothing, with names of 15, 8 and 10 characters."""
+    streams = [Stream(complete=41)] if channels else []
+    hello = Hello(
+        protocol=1, capabilities=CAPABILITY_NAMES, domain="animal.observer", group="region-1", client="client-001",
+        digest=1, epoch=7, cursor=5,
+        streams=[Stream(epoch=77, complete=41)] if channels else [],
+    )  # fmt: skip
+    said = [
+        ClientFrame(hello=hello, session=session),
+        GatewayFrame(welcome=Welcome(in_sync=True), session=session),
+        GatewayFrame(caught_up=CaughtUp(complete=5, streams=streams), session=session),
+        ClientFrame(bye=Bye(), session=session),
+    ]
+    return [encode(frame) for frame in said]
+
+
+def test_an_unchanged_wake_has_89_bytes_and_27_more_with_channels() -> None:
+    assert [len(frame) for frame in wake(channels=False)] == [69, 5, 12, 3]
+    assert [len(frame) for frame in wake(channels=True)] == [69 + 16, 5, 12 + 11, 3]
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_a_session_number_costs_two_bytes_a_frame_and_the_first_session_none(channels: bool) -> None:
+    first, *others = (wake(channels=channels, session=session) for session in range(4))
+    for other in others:
+        assert [len(frame) - len(same) for frame, same in zip(other, first, strict=True)] == [2, 2, 2, 2]
+    # Four sessions on one connection: what each has alone, and two bytes for each frame of three of them.
+    total = sum(len(frame) for frames in (first, *others) for frame in frames)
+    assert total == 4 * (89 + 27 * channels) + 3 * 4 * 2
