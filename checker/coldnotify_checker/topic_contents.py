@@ -217,7 +217,9 @@ def _merge_registrations(topics: DumpedTopics, records: list[Record]) -> None:
         client = key.rpartition("/")[0]
         scope = client.rpartition("/")[0]
         topics.registered.setdefault(client, set()).update(f"{scope}/{name}" for name in record.value["objects"])
-        topics.queries.setdefault(client, set()).update(record.value.get("queries", ()))
-        names = (channel["text"].partition("\0")[0] for channel in record.value.get("channels", ()))
+        interests = record.value.get("interests", ())
+        texts = (one["text"] for one in interests if one["kind"] == "query")
+        topics.queries.setdefault(client, set()).update(texts)
+        names = (one["text"].partition("\0")[0] for one in interests if one["kind"] == "channel")
         topics.channels.setdefault(client, set()).update(names)
         topics.buckets.setdefault(client, []).append(record)

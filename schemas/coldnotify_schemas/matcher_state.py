@@ -7,13 +7,12 @@ nothing of a later generation. A null without the header ends what precedes it.
 
 import msgspec
 
+from coldnotify_schemas.interests import Kind
 from coldnotify_schemas.whole_numbers import whole_number
 
 FORMAT = 1
-FORMAT_WITH_QUERIES = 2
-"""Format of a bucket with queries: a matcher that does not know them must not read it as one without."""
-FORMAT_WITH_CHANNELS = 3
-"""Format of a bucket with channels."""
+FORMAT_WITH_INTERESTS = 2
+"""Format of a bucket with interests beside names: a matcher that does not know them must not read it as one without."""
 BUCKET_OBJECTS_MAX = 64
 """Objects in one record of the registrations topic: a change rewrites one small record, not a client's whole set."""
 CHANNEL_BUCKETS = 1024
@@ -51,15 +50,16 @@ def ended_by(value: bytes) -> int:
     return whole_number(value) or 0
 
 
-class RegisteredChannel(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A client's registration of a channel."""
+class StoredInterest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A client's registration by another interest than a name."""
 
+    kind: Kind
     text: str
-    """`interests.channel_text` of its name and attributes."""
-    position: int
-    """Behind which offset of the log it began; -1: with the first one."""
-    epoch: int
-    """Epoch of the log that the position belongs to."""
+    """As in `interests.Interest`."""
+    position: int = -1
+    """For a channel: the offset of its log after which it began; -1: with the first one."""
+    epoch: int = 0
+    """For a channel: the epoch of the log that the position belongs to."""
 
 
 class UnsettledRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,13 +91,16 @@ class RegistrationsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     applied: int
     """The offset in the requests topic up to which requests are in here."""
     objects: list[str]
-    queries: list[str] = []
-    """The texts that their client registered."""
-    channels: list[RegisteredChannel] = []
+    interests: list[StoredInterest] = []
+    """All that is not registered by name."""
     unsettled: list[UnsettledRecord] | None = None
     """Registrations with something that the application has not accepted. None: the client cannot report it, because
     its library is of release 0.1.0; or a matcher of that release wrote the record.
     """
+
+    def of_kind(self, kind: Kind) -> list[StoredInterest]:
+        """Returns the interests of one kind, in their order."""
+        return [one for one in self.interests if one.kind is kind]
 
 
 class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):

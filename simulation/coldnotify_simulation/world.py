@@ -10,7 +10,7 @@ from coldnotify_matcher.engine.rules.retention_rules import RetentionRules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 from coldnotify_schemas.channels import Retention as LogRetention
 from coldnotify_schemas.descriptions import KEY_PREFIX
-from coldnotify_schemas.interests import channel_of
+from coldnotify_schemas.interests import Kind, channel_of
 from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import HIGH, priority_header
@@ -290,10 +290,11 @@ class World:
                     self.messages.forgotten(client)
                 if entry.value is not None:
                     record = msgspec.json.decode(entry.value, type=RegistrationsRecord)
-                    self._has_registrations[entry.key] = bool(record.objects or record.queries or record.channels)
+                    self._has_registrations[entry.key] = bool(record.objects or record.interests)
                     self.promises.on_registered(client, record.objects)
-                    self.memberships.on_registered(client, record.queries)
-                    self.messages.on_registered(client, {c.text: (c.position, c.epoch) for c in record.channels})
+                    self.memberships.on_registered(client, [one.text for one in record.of_kind(Kind.QUERY)])
+                    channels = record.of_kind(Kind.CHANNEL)
+                    self.messages.on_registered(client, {c.text: (c.position, c.epoch) for c in channels})
             if entry.value is not None or client not in self.forgotten:  # an operator's doing is not counted
                 self.promises.on_state_record(client, entry.key, entry.value)
         for matcher in self.matchers:
@@ -497,8 +498,9 @@ class World:
         for partition in range(PARTITIONS):
             for key, value in merged_state(self.kafka.log(TOPICS.registrations, partition)).items():
                 record = msgspec.json.decode(value, type=RegistrationsRecord)
-                registered.setdefault(key.rpartition("/")[0], set()).update(record.queries)
-                names = {channel_of(one.text)[0] for one in record.channels}
+                queries = {one.text for one in record.of_kind(Kind.QUERY)}
+                registered.setdefault(key.rpartition("/")[0], set()).update(queries)
+                names = {channel_of(one.text)[0] for one in record.of_kind(Kind.CHANNEL)}
                 channels.setdefault(key.rpartition("/")[0], set()).update(names)
         logs = [(number, self.kafka.log(TOPICS.objects, number).entries) for number in range(PARTITIONS)]
         left = groups_of(logs, self.groups.removals_read.epoch)

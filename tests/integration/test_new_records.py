@@ -206,7 +206,7 @@ def test_its_clients_notice_nothing(
         assert serving.output.count("request not understood") == len(new)
     for bucket in buckets(kafka):
         assert set(bucket.objects) <= {"a", "b", "c"}, "it is registered for nothing else at any time"
-        assert (bucket.queries, bucket.channels) == ([], [])
+        assert bucket.interests == []
 
 
 def opens(kafka: str) -> list[internal_pb2.Request]:

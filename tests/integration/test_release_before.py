@@ -175,7 +175,7 @@ def test_a_matcher_of_the_release_leaves_what_has_channels_alone(
             serving.wait_serving()
             assert follow(at, state) == [1]
         with started_from(monkeypatch, release), MatcherProcess(kafka, tmp_path / "old.log") as old:
-            old.wait_for(lambda: "format 3" in old.output, "it says what it does not know", LIMIT_S)
+            old.wait_for(lambda: "format 2" in old.output, "it says what it does not know", LIMIT_S)
         send(kafka, 2)
         with MatcherProcess(kafka, tmp_path / "again.log") as serving:
             serving.wait_serving()

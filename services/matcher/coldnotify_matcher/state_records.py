@@ -7,17 +7,18 @@ from typing import TypeVar
 
 import msgspec
 from coldnotify_schemas.channels import Retention
-from coldnotify_schemas.interests import channel_of, channel_text, check_query
+from coldnotify_schemas.interests import Kind, channel_of, channel_text, check_query
 from coldnotify_schemas.matcher_state import (
     BUCKET_OBJECTS_MAX,
     CHANNEL_BUCKETS,
     FORMAT,
-    FORMAT_WITH_CHANNELS,
+    FORMAT_WITH_INTERESTS,
     GENERATION_KEY,
     ChannelsRecord,
     GenerationRecord,
     RegistrationsRecord,
     SessionRecord,
+    StoredInterest,
     generation_max,
 )
 from coldnotify_schemas.names import InvalidName, check_name, check_object
@@ -129,11 +130,10 @@ def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
 
 def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     """Returns the bucket in a record. Raises UnreadableState, NewerFormat."""
-    generation_of(value, now_ms, newest_format=FORMAT_WITH_CHANNELS)
+    generation_of(value, now_ms, newest_format=FORMAT_WITH_INTERESTS)
     record = _decode(_registrations, value)
     _check("applied", record.applied, -1, OFFSET_MAX)
-    interests = len(record.objects) + len(record.queries) + len(record.channels)
-    _check("objects, queries and channels", interests, 0, BUCKET_OBJECTS_MAX)
+    _check("objects and interests", len(record.objects) + len(record.interests), 0, BUCKET_OBJECTS_MAX)
     _check("unsettled", len(record.unsettled or ()), 0, BUCKET_OBJECTS_MAX)
     for one in record.unsettled or ():
         _check("unsettled's since", one.since, 0, now_ms + CLOCKS_APART_MS_MAX)
@@ -141,20 +141,28 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
         _check("unsettled's error", len(one.error.encode()), 0, UNSETTLED_ERROR_BYTES_MAX)
         _check("unsettled's position", one.position, -1, OFFSET_MAX)
         _check("unsettled's members", len(one.members), 0, OBJECTS_PER_FRAME_MAX)
-    for channel in record.channels:
-        _check("channel's position", channel.position, -1, OFFSET_MAX)
-        _check("channel's epoch", channel.epoch, 0, _EPOCH_MAX)
+    for interest in record.interests:
+        _check("interest's position", interest.position, -1, OFFSET_MAX)
+        _check("interest's epoch", interest.epoch, 0, _EPOCH_MAX)
     try:
         for name in record.objects:
             check_object(name)
-        for text in record.queries:
-            check_query(text)
-        for channel in record.channels:
-            if channel_text(*channel_of(channel.text)) != channel.text:
-                raise UnreadableState(f"channels: {channel.text[:80]!r} is not a name and sorted attributes")
+        for interest in record.interests:
+            _check_interest(interest)
     except InvalidName as error:
-        raise UnreadableState(f"objects, queries or channels: {error}") from None
+        raise UnreadableState(f"objects or interests: {error}") from None
     return record
+
+
+def _check_interest(interest: StoredInterest) -> None:
+    match interest.kind:
+        case Kind.QUERY:
+            check_query(interest.text)
+        case Kind.CHANNEL:
+            if channel_text(*channel_of(interest.text)) != interest.text:
+                raise UnreadableState(f"interests: {interest.text[:80]!r} is not a name and sorted attributes")
+        case Kind.NAME:
+            raise UnreadableState("interests: names are in objects")
 
 
 def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:

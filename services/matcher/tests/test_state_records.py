@@ -18,12 +18,13 @@ from coldnotify_matcher.state_records import (
     parse_registrations,
     parse_session,
 )
+from coldnotify_schemas.interests import Kind
 from coldnotify_schemas.matcher_state import (
     ChannelsRecord,
     GenerationRecord,
-    RegisteredChannel,
     RegistrationsRecord,
     SessionRecord,
+    StoredInterest,
 )
 from coldnotify_streams.errors import NewerFormat
 from hypothesis import given
@@ -85,15 +86,15 @@ def test_round_trips(parse: Callable[[bytes], object], record: object) -> None:
 def test_a_later_format_is_no_garbage() -> None:
     for parse in VALUE_PARSERS:
         with pytest.raises(NewerFormat):
-            parse(b'{"format":%d,"generation":1}' % (4 if parse is VALUE_PARSERS[2] else 2))
+            parse(b'{"format":%d,"generation":1}' % (3 if parse is VALUE_PARSERS[2] else 2))
 
 
 def test_a_bucket_with_queries_is_of_a_later_format() -> None:
-    record = RegistrationsRecord(2, 2, -1, ["a"], ["Room = 410"])
+    record = RegistrationsRecord(2, 2, -1, ["a"], [StoredInterest(Kind.QUERY, "Room = 410")])
 
     assert VALUE_PARSERS[2](msgspec.json.encode(record)) == record
-    with pytest.raises(UnreadableState, match="objects, queries or channels: query: "):
-        VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(2, 2, -1, [], [""])))
+    with pytest.raises(UnreadableState, match="objects or interests: query: "):
+        VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(2, 2, -1, [], [StoredInterest(Kind.QUERY, "")])))
 
 
 CHANNELS = ChannelsRecord(1, 2, 77, 10, -1, {"d/g/c": 9})
@@ -113,17 +114,17 @@ def test_the_last_offsets_of_channels_have_bounds(field: str, wrong: object) -> 
 @pytest.mark.parametrize(
     ("channel", "words"),
     [
-        (RegisteredChannel("a\0y\0x", 1, 77), "sorted attributes"),
-        (RegisteredChannel("", 1, 77), "channels: "),
-        (RegisteredChannel("a", -2, 77), "position"),
-        (RegisteredChannel("a", 1, 1 << 32), "epoch"),
+        (StoredInterest(Kind.CHANNEL, "a\0y\0x", 1, 77), "sorted attributes"),
+        (StoredInterest(Kind.CHANNEL, "", 1, 77), "interests: "),
+        (StoredInterest(Kind.CHANNEL, "a", -2, 77), "position"),
+        (StoredInterest(Kind.CHANNEL, "a", 1, 1 << 32), "epoch"),
     ],
 )
-def test_a_bucket_with_channels_says_what_they_are(channel: RegisteredChannel, words: str) -> None:
-    good = RegistrationsRecord(3, 2, -1, ["a"], [], [RegisteredChannel("a\0x\0y", -1, 77)])
+def test_a_bucket_with_channels_says_what_they_are(channel: StoredInterest, words: str) -> None:
+    good = RegistrationsRecord(2, 2, -1, ["a"], [StoredInterest(Kind.CHANNEL, "a\0x\0y", -1, 77)])
     assert VALUE_PARSERS[2](msgspec.json.encode(good)) == good
     with pytest.raises(UnreadableState, match=words):
-        VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(3, 2, -1, [], [], [channel])))
+        VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(2, 2, -1, [], [channel])))
 
 
 @pytest.mark.parametrize("key", ["1d/1024", "1d/017", "1d", "2d/1", "1d/-1", "1d/x", "1d/1/1", "1d/\u0661"])

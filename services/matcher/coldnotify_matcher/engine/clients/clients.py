@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS
-from coldnotify_schemas.interests import channel_of, query_hash
+from coldnotify_schemas.interests import Kind, channel_of, query_hash
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord
 from coldnotify_schemas.names import is_looking_name
 
@@ -277,12 +277,12 @@ class RegisteredClient:
                     self.unregister_channel(interest)
         elsewhere = any(map(self.interested, objects))
         self._put([obj for obj in objects if not self.interested(obj)] if elsewhere else objects, index)
-        for text in record.queries:
-            if query_hash(text) in self.queries:
+        for query in record.of_kind(Kind.QUERY):
+            if query_hash(query.text) in self.queries:
                 elsewhere = True
             else:
-                self._put_query(text, index)
-        for channel in record.channels:
+                self._put_query(query.text, index)
+        for channel in record.of_kind(Kind.CHANNEL):
             if f"{self.group_key}/{channel_of(channel.text)[0]}" in self.channels.by_key:
                 elsewhere = True
             else:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from coldnotify_schemas.interests import Kind
 from coldnotify_schemas.matcher_state import (
     FORMAT,
-    FORMAT_WITH_CHANNELS,
-    FORMAT_WITH_QUERIES,
-    RegisteredChannel,
+    FORMAT_WITH_INTERESTS,
     RegistrationsRecord,
+    StoredInterest,
     UnsettledRecord,
 )
 
@@ -19,15 +19,16 @@ from coldnotify_matcher.engine.objects.objects import Obj
 def bucket_record(
     bucket: Iterable[object], generation: int, applied: int, unsettled: list[UnsettledRecord] | None
 ) -> RegistrationsRecord:
-    """Returns the record of these interests, in the order of their texts, and in the lowest format that has them."""
-    names, queries, channels = [], [], []
+    """Returns the record of these interests, sorted by kind and text, in the lowest format that has them."""
+    names: list[str] = []
+    interests: list[StoredInterest] = []
     for one in bucket:
         if isinstance(one, Obj):
             names.append(one.name)
         elif isinstance(one, RegisteredQuery):
-            queries.append(one.text)
+            interests.append(StoredInterest(Kind.QUERY, one.text))
         elif isinstance(one, ClientChannel):
-            channels.append(RegisteredChannel(one.text, one.position, one.epoch))
-    channels.sort(key=lambda channel: channel.text)
-    format_ = FORMAT_WITH_CHANNELS if channels else FORMAT_WITH_QUERIES if queries else FORMAT
-    return RegistrationsRecord(format_, generation, applied, sorted(names), sorted(queries), channels, unsettled)
+            interests.append(StoredInterest(Kind.CHANNEL, one.text, one.position, one.epoch))
+    interests.sort(key=lambda one: (one.kind.value, one.text))
+    format_ = FORMAT_WITH_INTERESTS if interests else FORMAT
+    return RegistrationsRecord(format_, generation, applied, sorted(names), interests, unsettled)

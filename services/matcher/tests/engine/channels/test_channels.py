@@ -14,12 +14,13 @@ from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreemen
 from coldnotify_matcher.engine.tenants.high_shares import HighAgreement, HighShares
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention, Retentions, parse_message_headers
+from coldnotify_schemas.interests import Kind
 from coldnotify_schemas.matcher_state import (
     CHANNEL_BUCKETS,
-    FORMAT_WITH_CHANNELS,
-    RegisteredChannel,
+    FORMAT_WITH_INTERESTS,
     RegistrationsRecord,
     SessionRecord,
+    StoredInterest,
 )
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import REASON_HEADER
@@ -275,7 +276,8 @@ def test_a_bucket_with_channels_has_format_3() -> None:
 
     (value,) = bench.stored[TOPICS.registrations].values()
     record = msgspec.json.decode(value, type=RegistrationsRecord)
-    assert (record.format, record.channels) == (FORMAT_WITH_CHANNELS, [RegisteredChannel("a", 0, LOG_EPOCH)])
+    assert record.format == FORMAT_WITH_INTERESTS
+    assert record.interests == [StoredInterest(Kind.CHANNEL, "a", 0, LOG_EPOCH)]
 
 
 def test_who_registers_in_a_session_without_channels_is_told_the_epoch() -> None:
