@@ -1,11 +1,14 @@
 """Release 0.1.0, taken from the history: what runs beside this one, and what this one is upgraded from."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from coldnotify_testkit import zygote
 
 ROOT = Path(__file__).parents[2]
 RELEASE = "c66ffa5"
@@ -35,5 +38,7 @@ def started_from(monkeypatch: pytest.MonkeyPatch, release: Path | None) -> Itera
     """Makes commands that start in here run that release; None: this one."""
     with monkeypatch.context() as patch:
         if release is not None:
+            if sys.platform == "linux":
+                zygote.address()  # it imports this release, so it has to run before the path changes
             patch.setenv("PYTHONPATH", python_path(release))
         yield
