@@ -14,19 +14,18 @@ export type { MessageOptions, VersionOptions } from "./core/publishing/outgoing.
 export type { SinceOption } from "./core/interests/since.js";
 export type { Message, Missed, MissedReason } from "./message.js";
 export type { Description, Notification } from "./notification.js";
-export {
-  type Callback,
-  type Channel,
-  type MembersCallback,
-  type MessageCallback,
-  type MissedCallback,
-  Notify,
-  type Options,
-  type Publication,
-  type Query,
-  type QueryOptions,
-  type Registration,
-  type Subscription,
-} from "./notify.js";
+export { Notify, type Options } from "./notify.js";
+export type { Publication } from "./publishing.js";
+export type {
+  Callback,
+  Channel,
+  MembersCallback,
+  MessageCallback,
+  MissedCallback,
+  Query,
+  QueryOptions,
+  Registration,
+  Subscription,
+} from "./registration.js";
 export type { Newest, Outcome } from "./outcome.js";
 export { LocalState, MemoryState, type State } from "./state.js";

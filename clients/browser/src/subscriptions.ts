@@ -1,0 +1,103 @@
+/** The application's callbacks, by number: the core knows numbers alone. */
+
+import type { Application } from "./core/application.js";
+import type { CallbackJob } from "./core/delivery/slot.js";
+import type { MembersJob } from "./core/delivery/telling.js";
+import { channelOf, type Interest } from "./core/interests/interests.js";
+import type { ChannelJob } from "./core/streams/feed.js";
+import type { Message, Missed } from "./message.js";
+import type { Callback, MembersCallback, MessageCallback, MissedCallback, Subscription } from "./registration.js";
+import type { Tell } from "./run.js";
+
+interface Subscriber {
+  readonly interest: Interest;
+  /** The kind of calls: objects' versions or channels' messages, changes of a query's members, or gaps of a channel. */
+  readonly of: "what comes" | "members" | "missed";
+  readonly tell: Tell;
+}
+
+/** All subscriptions of one `Notify`. */
+export class Subscriptions {
+  readonly #subscribers = new Map<number, Subscriber>();
+  readonly #application: () => Application | undefined;
+  readonly #wake: () => void;
+  #nextSubscriber = 1;
+
+  /** `application`: the client that runs, if one does. `wake`: it looks again. */
+  constructor(application: () => Application | undefined, wake: () => void) {
+    this.#application = application;
+    this.#wake = wake;
+  }
+
+  /** Returns the callback of this number, unless its subscription has ended. */
+  tell(number: number): Tell | undefined {
+    return this.#subscribers.get(number)?.tell;
+  }
+
+  /** Adds all callbacks to a client that begins. */
+  join(application: Application): void {
+    for (const [number, subscriber] of this.#subscribers) join(application, number, subscriber);
+  }
+
+  /** Adds a callback of an object's versions, or of those of a query's members. */
+  subscribe(interest: Interest, callback: Callback): Subscription {
+    const tell = (job: unknown): unknown => callback((job as CallbackJob).notification);
+    return this.#addSubscriber(callback, { interest, tell, of: "what comes" });
+  }
+
+  /** Adds callbacks of a channel's messages, and of its gaps. */
+  subscribeChannel(interest: Interest, callback: MessageCallback, onMissed?: MissedCallback): Subscription {
+    if (onMissed !== undefined && typeof onMissed !== "function") throw new RangeError("onMissed: cannot be called");
+    const message = (job: unknown): Message | Missed => (job as ChannelJob).message;
+    const told: Subscriber = { interest, tell: (job) => callback(message(job) as Message), of: "what comes" };
+    const subscriptions = [this.#addSubscriber(callback, told)];
+    if (onMissed !== undefined) {
+      const missed: Subscriber = { interest, tell: (job) => onMissed(message(job) as Missed), of: "missed" };
+      subscriptions.unshift(this.#addSubscriber(onMissed, missed));
+    }
+    return { dispose: () => subscriptions.forEach((one) => one.dispose()) };
+  }
+
+  /** Adds a callback of what enters and leaves a query. */
+  subscribeMembers(interest: Interest, callback: MembersCallback): Subscription {
+    const tell = (job: unknown): unknown => {
+      const { added, removed } = (job as MembersJob).change;
+      return callback(new Set(added), new Set(removed)); // it may keep them
+    };
+    return this.#addSubscriber(callback, { interest, tell, of: "members" });
+  }
+
+  #addSubscriber(callback: unknown, subscriber: Subscriber): Subscription {
+    if (typeof callback !== "function") throw new RangeError("callback: cannot be called");
+    const number = this.#nextSubscriber++;
+    this.#subscribers.set(number, subscriber);
+    const application = this.#application();
+    if (application) join(application, number, subscriber);
+    this.#wake();
+    return { dispose: () => this.#unsubscribe(number) };
+  }
+
+  #unsubscribe(number: number): void {
+    const subscriber = this.#subscribers.get(number);
+    if (subscriber === undefined) return;
+    this.#subscribers.delete(number);
+    const { interest, of } = subscriber;
+    const application = this.#application();
+    if (of === "members") application?.unsubscribeMembers(interest, number);
+    else if (of === "missed") application?.unsubscribeMissed(channelOf(interest)?.name ?? "", number);
+    else application?.unsubscribe(interest, number);
+    this.#wake();
+  }
+
+  /** Ends the subscriptions to these interests. */
+  endAll(ends: (interest: Interest) => boolean): void {
+    for (const [number, { interest }] of this.#subscribers) if (ends(interest)) this.#unsubscribe(number);
+  }
+}
+
+/** The application's callback is called from now on. */
+function join(application: Application, number: number, { interest, of }: Subscriber): void {
+  if (of === "members") application.subscribeMembers(interest, number);
+  else if (of === "missed") application.subscribeMissed(channelOf(interest)?.name ?? "", number);
+  else application.subscribe(interest, number);
+}
