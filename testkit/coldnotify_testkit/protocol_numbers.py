@@ -67,10 +67,14 @@ def numbers() -> list[Number]:
 
 
 def typescript() -> str:
-    """The text of `protocol.ts`."""
+    """The text of `protocol.ts`: the numbers that the browser client's modules name."""
+    modules = (path for path in TYPESCRIPT.parents[1].rglob("*.ts") if path != TYPESCRIPT)
+    used = {name for path in modules for name in re.findall(r"\b[A-Z][A-Z0-9_]+\b", path.read_text(encoding="utf-8"))}
     lines = [_HEAD]
     section = ""
     for number in numbers():
+        if number.name not in used:
+            continue
         if number.section != section:
             section = number.section
             lines.append(f"// {section}\n")

@@ -1,19 +1,9 @@
 /**
  * The whole client except its I/O: bytes, times and calls go in; bytes, jobs, documents and reports come out.
  *
- * The state that must survive is one *document*: the wanted set, the pending operations, the floors, the epoch and the
- * cursor. It is stored as a whole, so any statement about it that holds is also true after a crash. The promise depends
- * on one statement about it:
- *
- *     For every wanted object, the newest version at or below the cursor has been told to the application,
- *     or the object is a pending registration.
- *
- * The order matters: callbacks return; the floor rises, its hold ends, the cursor moves (one revision); that revision
- * is stored; the Ack sends the cursor. A crash between any two of these repeats work, and loses nothing.
- *
  * A shell repeats: call `tick`, then those of `connectDue`, `dataToSend`, `saveDue`, `nextJob` that return something,
- * then sleep until `deadline` or until something happens. Times are seconds on any clock that does not jump. The
- * modules and their order are those of `clients/python/coldnotify/_core`, whose docstring explains more.
+ * then sleep until `deadline` or until something happens. Times are seconds on any clock that does not jump. What the
+ * document promises, and in which order things happen, is in the docstring of `clients/python/coldnotify/_core`.
  */
 
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";

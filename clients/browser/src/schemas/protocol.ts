@@ -29,12 +29,6 @@ export const NAME_LENGTH_MAX = 64;
 /** Limit on an object's name as UTF-8. A longer one costs radio time whenever it is registered. */
 export const OBJECT_BYTES_MAX = 255;
 
-/** Objects that a client may be registered for. An operator may allow fewer. */
-export const REGISTRATIONS_MAX = 10_000;
-
-/** Queries that a client may be registered for. Each costs its partition's matcher an index and a set. */
-export const QUERIES_MAX = 64;
-
 /** Limit on a query's text as UTF-8: a condition that people write needs a tenth of it. */
 export const QUERY_BYTES_MAX = 4096;
 
@@ -52,12 +46,6 @@ export const MESSAGE_BYTES_MAX = 64 * 1024;
 /** Limit on a message's id, by which repeats are recognised: a UUID has 36. */
 export const MESSAGE_ID_BYTES_MAX = 64;
 
-/**
- * A message is delivered to nobody if an earlier one of its channel, within so many offsets, has the same id or `moved`
- * header, as long as the log still has that one.
- */
-export const REPEATS_KNOWN_OFFSETS = 10_000;
-
 /** Publishes of one session that wait for their answers. A gateway refuses further ones, and reads on. */
 export const PUBLISHES_UNANSWERED_MAX = 64;
 
@@ -69,13 +57,7 @@ export const CLOCK_AHEAD_S_MAX = 3_600;
 /** The beginning of 2020, as Unix time: a clock that is before it was never set. */
 export const CLOCK_SET_S = 1_577_836_800;
 
-/** Hex digits in the random name of a page that only looks: 96 bits, so no two pages draw the same. */
-export const LOOKING_DIGITS = 24;
-
 // A session
-
-/** Limit from the connection to a complete Hello, unless the operator sets another: strangers hold no connection. */
-export const HELLO_S = 10;
 
 /** A gateway sends Welcome or Wait within this time of the Hello, or the client gives up the connection. */
 export const WELCOME_S = 30;
@@ -86,20 +68,11 @@ export const ANSWER_S = 30;
 /** Register and Unregister that a client has under way: their answers take at most 1.1 MiB of a gateway's memory. */
 export const REQUESTS_UNANSWERED_MAX = 4;
 
-/**
- * SyncChunks of one set, and of one client within ANSWER_S, unless the operator sets another number: six times
- * REGISTRATIONS_MAX.
- */
-export const SYNC_CHUNKS_MAX = 1_024;
-
 /** Cursors are acknowledged this late, unless the application chooses another delay: what comes meanwhile is merged. */
 export const ACK_DELAY_S = 1;
 
 /** Limit on an error's first line in an Unsettled: enough to recognise it. */
 export const UNSETTLED_ERROR_BYTES_MAX = 200;
-
-/** The meaning of a keepalive of 0. A longer one saves battery, a shorter one notices a dead link sooner. */
-export const KEEPALIVE_S = 60;
 
 /** The clients' default over WebSocket, because intermediaries close idle connections after 60 s. */
 export const WEBSOCKET_KEEPALIVE_S = 45;
@@ -135,38 +108,6 @@ export const DISPLACED_MAX_S = 3_600;
  * once.
  */
 export const UNKNOWN_SESSION_DELAY_S = 1;
-
-// WebSocket, sync and HTTP
-
-/** TCP, the gateway's port for devices. */
-export const DEVICE_PORT = 55_000;
-
-/** The gateway's port for WebSocket, sync and events. */
-export const WEB_PORT = 55_003;
-
-/** The HTTP service's port. */
-export const HTTP_PORT = 55_002;
-
-/** Limit on a message from a gateway, because a client holds a message until it is complete. */
-export const WEBSOCKET_SENT_BYTES_MAX = 64 * 1024;
-
-/** A gateway takes messages as long as so many of the longest frames: what a client has under way fits in one. */
-export const WEBSOCKET_TAKEN_FRAMES_MAX = 4;
-
-/** The longest `wait_s`: after more, intermediaries may consider the connection dead. */
-export const SYNC_WAIT_S_MAX = 60;
-
-/** Records in one POST: enough to save round trips, few enough that one request holds up nobody. */
-export const PUBLISHES_PER_REQUEST_MAX = 1_000;
-
-/** Offsets in one question for outcomes: a URL of 4 KB. */
-export const OUTCOMES_PER_REQUEST_MAX = 200;
-
-/** The longest `wait_s` of a request for outcomes: a matcher reads within seconds what was acknowledged, or is away. */
-export const OUTCOME_WAIT_S_MAX = 10;
-
-/** Highest `limit` of a list: a page of this size takes milliseconds, so listing a large group delays nobody. */
-export const ITEMS_PER_PAGE_MAX = 1_000;
 
 // The state file
 

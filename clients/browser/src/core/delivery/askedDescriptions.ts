@@ -1,8 +1,7 @@
 /**
  * The queries that ask for their members' descriptions: what the service has sent, what was told, and what is missing.
  *
- * If nothing is known of a member, nobody was told: its query was answered before it asked, or by a service that sends
- * no descriptions. Such a query is answered again.
+ * If nothing is known of a member, nobody was told: then its query is answered again.
  */
 
 import type { Description } from "../../notification.js";

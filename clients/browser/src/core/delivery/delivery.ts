@@ -1,9 +1,7 @@
 /**
  * Delivers received notifications to callbacks: floors, slots, retries, parking, and the cursor they hold.
  *
- * Each wanted object has at most one slot: one version that its callbacks are being told, and one newer that waits. A
- * still newer one replaces the waiting one, so the waiting versions are bounded by the number of objects, however much
- * is published.
+ * Each wanted object has at most one slot, so the waiting versions are bounded by the number of objects.
  */
 
 import { CallbackFailed, type ColdNotifyError, ObjectParked, PayloadUnreadable } from "../../errors.js";

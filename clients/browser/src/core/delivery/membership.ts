@@ -1,8 +1,4 @@
-/**
- * One query's members: as the application was told, as the service reported, and as an unfinished answer lists them.
- *
- * Pure bookkeeping. `queries.ts` and `telling.ts` handle the consequences of a change (who is told, what waits for it).
- */
+/** One query's members: as the application was told, as the service reported, and as an unfinished answer lists them. */
 
 import { digest, queryHash } from "../../schemas/digest.js";
 import type { Floor } from "./floors.js";

@@ -1,10 +1,7 @@
 /**
  * The queries that a client wants: the service's reports of their members, and the end of registrations.
  *
- * This module, and those that it consists of, contain all differences between names and queries: `interests.ts` (the
- * wire), `membership.ts` (the sets), `telling.ts` (members callbacks), `askedDescriptions.ts` (members' descriptions),
- * `storedQueries.ts` (the document). `delivery.ts` knows objects only, and asks here which queries want an object and
- * who is told.
+ * `delivery.ts` knows objects only, and asks here which queries want an object and who is told.
  */
 
 import type { ColdNotifyError } from "../../errors.js";

@@ -2,9 +2,6 @@
  * Delivers changes of a query's members to members callbacks.
  *
  * A change that is being told is in the document before its callbacks begin, and stays there until all have returned.
- * After a crash it is told again, unchanged. So the sum of all changes told is what the document contains, whatever the
- * service sends next: the service sends the present state of a name, not the changes that the application may have been
- * told.
  */
 
 import { type ColdNotifyError, MembersCallbackFailed, QueryParked } from "../../errors.js";

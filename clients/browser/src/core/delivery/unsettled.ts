@@ -1,11 +1,7 @@
 /**
  * Reports to the service what the application has not accepted, although the cursor may be past it.
  *
- * Each pending registration is unsettled, and so is each object whose callbacks have thrown and are tried again. The
- * service marks a registration as unsettled when it is requested. So a session only reports differences from that:
- * settled interests, and errors of callbacks; and everything again if that is not answered. While the service may
- * believe that something is unsettled, the document says so (`isKnown` is false), and the next Hello reports
- * everything. So a wake in which nothing is unsettled, after one that left nothing, reports nothing.
+ * What is reported when is in the docstring of `unsettled` in `clients/python/coldnotify/_core/delivery`.
  */
 
 import type { Delivery } from "./delivery.js";

@@ -1,16 +1,9 @@
 /**
  * The client's durable state as JSON.
  *
- *     {"format": 1, "domain": ..., "group": ..., "client": ...,
- *      "epoch": 7 or null, "cursor": "1234" or null,
- *      "wanted": ["camera-config"], "pending": {"camera-config": "register"},
- *      "applied": {"camera-config": ["incarnation", "version"]},
- *      "settled": true,                                                    if the service knows that nothing is unsettled
- *      "newest": {"camera-config": {"payload": text, "deleted": true}},    if there is one; of the version in "applied"
- *      "check": CRC-32 of the JSON of all the other fields}
- *
- * Numbers of 64 bits are texts: JSON's own are rounded above 2^53. The check detects changes by another script of the
- * same page: a damaged cursor that still parses would lose notifications without anybody noticing.
+ * Its fields are those of `document` in `clients/python/coldnotify/_core/document`; numbers of 64 bits are texts: JSON's own are rounded above
+ * 2^53. The check detects changes by another script of the same page: a damaged cursor that still parses would lose
+ * notifications without anybody noticing.
  */
 
 import { StateDamaged, StateMismatch } from "../../errors.js";

@@ -1,13 +1,7 @@
 /**
- * The fields for channels in the client's durable state, if there are any:
+ * The fields for channels in the client's durable state, if there are any.
  *
- *     "channels_epoch": 7 or null, "channels_cursor": "1234" or null,
- *     "channels": {text: {"since": "oldest", ...            until the service has sent the position
- *                         "position": "1200" or null,       while it is pending: everything up to it is known
- *                         "told": "1210", "lost": true}},
- *     "pending_channels": {text: "register"}
- *
- * A text is the channel's name; the attributes follow it, each after a zero byte, sorted.
+ * They are those of `stored_channels` in `clients/python/coldnotify/_core/document`; numbers of 64 bits are texts.
  */
 
 import { StateDamaged } from "../../errors.js";

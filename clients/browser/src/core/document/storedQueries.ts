@@ -1,14 +1,7 @@
 /**
- * The fields for queries in the client's durable state, if there are any:
+ * The fields for queries in the client's durable state, if there are any.
  *
- *     "queries": {text: {"members": [...],                    the members told, once `telling` is told
- *                        "telling": {"added": [...], "removed": [...]},
- *                        "followed": true, "dropped": true, "entering": [...],
- *                        "answer": {"members": [...], "reached": name, "reached_at": "1234"},
- *                        "descriptions": {name: JSON as text, "" for none}}},    if requested; as told
- *     "pending_queries": {text: "register"}
- *
- * A missing field has its default.
+ * They are those of `stored_queries` in `clients/python/coldnotify/_core/document`; numbers of 64 bits are texts.
  */
 
 import { StateDamaged } from "../../errors.js";

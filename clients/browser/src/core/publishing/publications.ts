@@ -1,11 +1,8 @@
 /**
  * A client's publishes on its sessions: in order, at most 64 unanswered, sent again until they are answered.
  *
- * A publish waits here until the service has answered it, whatever happens to connections. In a new session all of them
- * are sent again, in the same order. After a NotPublished with `retryAfterMs`, the service also refuses later publishes
- * until the refused one comes again: so the client waits until all are answered and the time is over, and continues
- * with that one. A publish refused because our clock is wrong gets a new version, at its place, and every resend
- * carries that version. See `docs/protocol.md`, "Publishing on the session".
+ * A publish refused because our clock is wrong gets a new version, at its place, and every resend carries that version.
+ * See `docs/protocol.md`, "Publishing on the session".
  */
 
 import { OutboxFull } from "../../errors.js";

@@ -1,10 +1,7 @@
 /**
  * The cursor of channels, and the items that hold it back: one number for all channels of a client, however many.
  *
- * Messages of all channels have offsets in one log. So an item that was received and is not told yet holds the cursor
- * by its offset, not by its time of arrival: the cursor is the highest number that frames reported as complete, or the
- * lowest `limit` of an item that holds it, whichever is lower. It never goes down within an epoch, because an item that
- * holds it has a limit at or above it.
+ * It is the highest number that frames reported as complete, or the lowest `limit` of an item that holds it.
  */
 
 import type { Item } from "./feed.js";

@@ -1,22 +1,7 @@
 /**
  * The channels that a client wants: the service's messages, their callbacks, and the cursor.
  *
- * The document contains two statements about channels that are true together:
- *
- *     For every wanted channel without a pending registration, everything up to the cursor of channels has been told,
- *     or reported as missed. For a pending one, everything up to its own position has.
- *
- * - A channel that was just registered is pending until the service has sent its beginning and the messages after it
- *   (up to `last`), and everything up to the cursor has been told.
- * - A channel that cannot be told for now becomes pending at its position, so that the cursor passes: it has no
- *   subscribers, its callbacks failed too often (it is *parked*), or too many bytes wait for them.
- * - Messages of a channel wait in its `Feed`, in order. Their total size is bounded. Above the bound the longest feed
- *   is cut, and the channel is *deaf*: its new messages are dropped until the kept ones are told. Then they are
- *   requested again.
- * - A message must follow the last known one: `back` gives the offset after which nothing lies between. If a message
- *   does, a frame was lost: the session ends, and the next Hello contains all positions.
- *
- * The module corresponds to `channels` of `clients/python/coldnotify/_core`, whose docstring explains more.
+ * What must be true of them, and what *parked* and *deaf* mean, is in the docstring of `channels` in `clients/python/coldnotify/_core/streams`.
  */
 
 import { ChannelCallbackFailed, ChannelParked, type ColdNotifyError, MessagesMissed } from "../../errors.js";

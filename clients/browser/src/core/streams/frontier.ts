@@ -1,11 +1,7 @@
 /**
  * The cursor, and the holds that keep it back. See `docs/protocol.md`, "The cursor".
  *
- * The frames of all sessions are one sequence. A received version that is not applied yet is a *hold* at its place in
- * the sequence; a number that a frame carries (`complete`) lies after all holds that came with or before it. So holds
- * are a linked list, each with the highest number that lies between it and the next. Removing a hold gives its number
- * to the one before it; the number that arrives at the list's head is the cursor. Every step is O(1), and the memory is
- * one node per hold, however many frames there were.
+ * How it works is in the docstring of `frontier` in `clients/python/coldnotify/_core/streams`. Every step is O(1).
  */
 
 /** A place in the sequence of received frames that is not applied yet. */
