@@ -45,6 +45,8 @@ read any other one as they were imported.
 """
 ADDRESS_VARIABLE = "TESTKIT_ZYGOTE"
 """Names the zygote of the tests to `coldnotify up`, which has its parts forked there, too."""
+_ENVIRON = dict(os.environ)
+"""The environment before any test: one that changes it may be the first that starts a service."""
 _READY_S = 100.0
 _REQUEST_BYTES_MAX = 1 << 20
 _STATUS = struct.Struct("i")
@@ -183,7 +185,7 @@ def _start_zygote() -> str:
     argv = [sys.executable, "-m", __name__, address, str(its.fileno())]
     with its:
         zygote = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[its.fileno()], env=_of_all(os.environ)
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[its.fileno()], env=_of_all(_ENVIRON)
         )
 
     def end() -> None:

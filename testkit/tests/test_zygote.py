@@ -134,7 +134,7 @@ def test_with_another_environment_for_python_and_libraries_it_is_started(
 ASKS = f"""
 import sys
 from coldnotify_testkit import zygote
-process = zygote.start("coldnotify_testkit.zygote:code", [{WAIT!r}], 1)
+process = zygote.start("coldnotify_testkit.zygote:code", [{WAIT!r}], 2)
 print(process.pid, flush=True)
 sys.stdin.read()
 """
@@ -145,8 +145,23 @@ def test_it_ends_with_whoever_asked_for_it(whose: str) -> None:
     environ = {**os.environ, **({} if whose == "its own zygote" else {zygote.ADDRESS_VARIABLE: zygote.address()})}
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", ASKS], stdin=pipe, stdout=pipe, env=environ, text=True) as asks:
-        # The process' own output comes into the same pipe, before or behind its id.
-        pid = int(next(line for line in asks.stdout or () if line.strip().isdigit()))
+        pid = int(next(line for line in asks.stdout or ()))
         assert is_there(pid)
         asks.kill()
     wait_for(lambda: not is_there(pid), "its end")
+
+
+def test_a_test_that_changes_the_environment_may_be_the_first(tmp_path: Path) -> None:
+    code = """
+import os
+from coldnotify_testkit import zygote
+os.environ["PYTHONPATH"] = "elsewhere"
+print(zygote.start("coldnotify_testkit.zygote:code", ["pass"], 1))
+del os.environ["PYTHONPATH"]
+print(zygote.start("coldnotify_testkit.zygote:code", ["pass"], 1).wait(100))
+"""
+    environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", zygote.ADDRESS_VARIABLE)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=WAIT_S, check=True
+    )
+    assert done.stdout == "None\n0\n", done.stderr
