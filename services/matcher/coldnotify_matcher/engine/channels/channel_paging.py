@@ -187,7 +187,7 @@ class CatchingUp:
     def _fill_up(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         stream = _of(session)
         allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
-        stream.row.limit(None if allowance is None else allowance.at_once)
+        stream.row.limit(stream.entries_max, None if allowance is None else allowance.at_once)
         if stream.positions.lost_untold and not self._tell_lost(log, session):
             self._send(log, client, session, last=False)
             return

@@ -195,7 +195,7 @@ class ChannelRequests:
                 _tell_nothing_lacks(session, request.ask, after_page=request.page)
             return
         if stream.stage is FollowedStage.SENT and stream.is_next(request.ask, request.page, request.paging):
-            stream.asked(request.ask, page_bytes=request.page_bytes)
+            stream.asked(request.ask, page_bytes=request.page_bytes, entries_max=request.entries_max)
             self._catching_up.next_page(log, client, session, now_ms)
             return
         void = request.HasField("epoch") and request.epoch != log.epoch
@@ -206,7 +206,7 @@ class ChannelRequests:
             return
         if request.ask != stream.ask:
             stream.positions.taken_last()
-        stream.asked(request.ask, page_bytes=request.page_bytes)
+        stream.asked(request.ask, page_bytes=request.page_bytes, entries_max=request.entries_max)
         stream.place(request.cursor if request.HasField("cursor") else NO_CURSOR)
         self._catching_up.begin(log, client, session, after_page=request.page)
         self._catching_up.next_page(log, client, session, now_ms)
@@ -236,7 +236,9 @@ class ChannelRequests:
             stream.know_epoch(known=request.HasField("epoch") and request.epoch == log.epoch)
         if request.ask != stream.ask:
             stream.positions.taken_last()
-        stream.asked(request.ask, page_bytes=request.page_bytes, after_page=request.page)
+        stream.asked(
+            request.ask, page_bytes=request.page_bytes, entries_max=request.entries_max, after_page=request.page
+        )
 
     def complete(self, answer: internal_pb2.BeatAnswer) -> None:
         """Add the offsets up to which sessions with live channels have received everything."""

@@ -52,7 +52,7 @@ class StreamRequests:
         stream = session.objects
         # A gateway of release 0.1.0 does not name the row.
         is_next = stream.is_next(request.ask, request.page, request.paging or stream.paging)
-        stream.asked(request.ask, page_bytes=request.page_bytes)
+        stream.asked(request.ask, page_bytes=request.page_bytes, entries_max=request.entries_max)
         if is_next:
             self._paging.next_page(client, session, now_ms)
             return

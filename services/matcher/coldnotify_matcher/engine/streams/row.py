@@ -63,7 +63,7 @@ class MessageRow:
     turn_since_ms: int | None = None
     """Time since which pages wait until the tenant may receive more; None: they do not wait."""
     entries_max: int | None = None
-    """Maximum for the present page if its tenant is limited; None: only its size counts."""
+    """Maximum for the present page; None: only its size counts."""
     urgent_bytes: int = 0
     """Size of messages that came before others in this row because of their priority."""
     ahead: dict[int, int] = field(default_factory=dict)
@@ -90,9 +90,11 @@ class MessageRow:
         """Returns true if the page has to leave with what it has: sooner with an entry than empty."""
         return now_ms - self.asked_ms >= (filled_ms_max if self.opened().entries else empty_ms_max)
 
-    def limit(self, entries_max: int | None) -> None:
-        """Limit the number of the page's entries."""
-        self.entries_max = entries_max
+    def limit(self, asked: int, allowed: int | None) -> None:
+        """Limit the number of the page's entries: to those asked for, 0 is any, and to those that its tenant may
+        have."""
+        bounds = [bound for bound in (asked or None, allowed) if bound is not None]
+        self.entries_max = min(bounds, default=None)
 
     def wait_for(self, offset: int) -> None:
         """Wait for the block with this offset."""

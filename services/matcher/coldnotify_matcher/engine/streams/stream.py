@@ -82,6 +82,8 @@ class Stream:
     """Names the present row of pages: its gateway may have received the first pages of an earlier one."""
     page_bytes: int = 0
     """The size of a page that its gateway names; 0: it names none."""
+    entries_max: int = 0
+    """The most entries of a page that its gateway names; 0: it names none."""
     epoch_said: bool = False
     """True if its client knows the log's epoch."""
     clean: bool = False
@@ -97,9 +99,11 @@ class Stream:
         """True if pages are on their way, which contain later registrations."""
         return self.stage is FollowedStage.DUE or self.stage is FollowedStage.SENT
 
-    def asked(self, ask: int, *, page_bytes: int | None = None, after_page: int | None = None) -> None:
+    def asked(
+        self, ask: int, *, page_bytes: int | None = None, entries_max: int = 0, after_page: int | None = None
+    ) -> None:
         """Note that its gateway asks. `after_page`: pages up to this number have come."""
-        self.ask = ask
+        self.ask, self.entries_max = ask, entries_max
         if page_bytes is not None:
             self.page_bytes = page_bytes
         if after_page is not None:

@@ -18,6 +18,7 @@ from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.streams.page_room import PageRoom
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.lacking import lacking_of_queries
@@ -88,7 +89,8 @@ class Paging:
             session.gateway.tell(internal_pb2.Item(page=page))
             return
         page = internal_pb2.Page(session=session.number, ask=stream.ask, paging=stream.paging)
-        if self._fill(page, client, session, page_bytes_of(stream.page_bytes), now_ms):
+        room = PageRoom(page_bytes_of(stream.page_bytes), stream.entries_max)
+        if self._fill(page, client, session, room, now_ms):
             page.last = True
             page.page = stream.send_last(self._state.position)
             answers.told_all_objects()
@@ -113,30 +115,27 @@ class Paging:
         self._state.count("paged", len(page.newest))
 
     def _fill(
-        self, page: internal_pb2.Page, client: RegisteredClient, session: EngineSession, bytes_max: int, now_ms: int
+        self, page: internal_pb2.Page, client: RegisteredClient, session: EngineSession, room: PageRoom, now_ms: int
     ) -> bool:
-        """Fill the page. Returns true if nothing is left after it. An empty page takes one item of any size."""
+        """Fill the page. Returns true if nothing is left after it."""
         now_ms = self._state.expires_ms(now_ms)
         stream, answers = session.objects, session.answers
         lacking = sorted(client.lacking(stream.cursor), key=lambda obj: obj.offset)
-        size = 0
         if answers.objects:
             in_turn = set(lacking)
             for obj in [obj for obj in answers.objects if obj not in in_turn and client.interested(obj)]:
                 newest = obj.newest(now_ms, answer=True)
-                size += newest.ByteSize()
-                if size > bytes_max and page.newest:
+                if not room.take(newest.ByteSize()):
                     return False
                 page.newest.append(newest)
                 answers.told(obj)
         if client.queries or answers.owed:
-            if not self._answers.fill(page, client, session, bytes_max, now_ms):
+            if not self._answers.fill(page, client, session, room, now_ms):
                 return False
-            return self._fill_with_queries(page, client, session, lacking, bytes_max, now_ms)
+            return self._fill_with_queries(page, client, session, lacking, room, now_ms)
         for obj in lacking:
             newest = obj.newest(now_ms)
-            size += newest.ByteSize()
-            if size > bytes_max and page.newest:
+            if not room.take(newest.ByteSize()):
                 return False
             page.newest.append(newest)
             stream.cover(obj.offset)
@@ -149,10 +148,9 @@ class Paging:
         client: RegisteredClient,
         session: EngineSession,
         by_name: list[Obj],
-        bytes_max: int,
+        room: PageRoom,
         now_ms: int,
     ) -> bool:
-        size = sum(newest.ByteSize() for newest in page.newest)
         stream, answers = session.objects, session.answers
         offset = stream.cursor
         items, unknown = lacking_of_queries(self._state, client, session, by_name)
@@ -163,11 +161,12 @@ class Paging:
                 newest.behind = item.offset - stream.complete
             elif following is not None and following.offset == item.offset:
                 newest.behind = 1
-            size += newest.ByteSize()
+            size_bytes = newest.ByteSize()
             # Entries at one offset go together: the cursor means that all up to it was sent.
-            if size > bytes_max and page.newest and item.offset != offset:
+            if item.offset != offset and not room.has(size_bytes):
                 answers.told_up_to(offset)
                 return False
+            room.add(size_bytes)
             page.newest.append(newest)
             offset = item.offset
             stream.cover(offset)

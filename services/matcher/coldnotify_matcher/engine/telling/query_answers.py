@@ -13,6 +13,7 @@ from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuer
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.answers import Answer
+from coldnotify_matcher.engine.streams.page_room import PageRoom
 from coldnotify_matcher.engine.telling.index import newest_of
 
 
@@ -23,10 +24,9 @@ class QueryAnswers:
         self._state = state
 
     def fill(
-        self, page: internal_pb2.Page, client: RegisteredClient, session: EngineSession, bytes_max: int, now_ms: int
+        self, page: internal_pb2.Page, client: RegisteredClient, session: EngineSession, room: PageRoom, now_ms: int
     ) -> bool:
-        """Fill the page. Returns true if all owed answers are complete with it. An empty page takes one member of any
-        size."""
+        """Fill the page. Returns true if all owed answers are complete with it."""
         answers = session.answers
         for registered in list(client.queries.values()):
             # A query from a record was never checked.
@@ -55,7 +55,7 @@ class QueryAnswers:
             answer.date(self._state.position - 1)
             if set_.difference(cursor) is None:
                 answer.doubt_held()  # it may hold the same members, and lack versions of some that left and came back
-            if not self._fill_from(page, client, session, hash_, set_, answer, bytes_max, now_ms):
+            if not self._fill_from(page, client, session, hash_, set_, answer, room, now_ms):
                 if answer.reached and answer.at is not None:
                     page.query, page.reached, page.reached_at = hash_, answer.reached, answer.at
                 return False
@@ -78,7 +78,7 @@ class QueryAnswers:
         hash_: int,
         set_: QuerySet,
         answer: Answer,
-        bytes_max: int,
+        room: PageRoom,
         now_ms: int,
     ) -> bool:
         if answer.held is not None and answer.held == set_.digest:
@@ -89,7 +89,6 @@ class QueryAnswers:
                 page.begun.append(hash_)
                 session.answers.note_begun(hash_)
             answer.begin(set_.members)
-        size = sum(newest.ByteSize() for newest in page.newest) if page.newest else 0
         while answer.names:
             name = answer.names[-1]
             if name in set_.members:
@@ -98,8 +97,7 @@ class QueryAnswers:
                 newest.entered.append(hash_)
                 if session.descriptions:
                     newest.description = self._state.members.groups.description_said(client.group_key, name)
-                size += newest.ByteSize()
-                if size > bytes_max and page.newest:
+                if not room.take(newest.ByteSize()):
                     return False
                 page.newest.append(newest)
             answer.pass_on()

@@ -236,3 +236,18 @@ def test_what_the_last_page_had_is_kept_until_its_client_has_applied_it() -> Non
     bench.request(acks=internal_pb2.Acks(streams=[internal_pb2.AckedStream(sessions=[1], completes=[3])]))
     bench.settle()
     assert session.channels.positions.begun == {}
+
+
+def test_a_page_of_channels_has_at_most_as_many_entries_as_its_gateway_asks_for() -> None:
+    bench = ChannelsBench()
+    bench.send("a")
+    bench.open([text("a")], [channel("a")])
+    bench.settle()
+    for _ in range(3):
+        bench.send("a")
+    bench.settle()
+    bench.take()
+    bench.request(stream_catch_up=internal_pb2.CatchUp(ask=2, cursor=0, epoch=bench.epoch, entries_max=2))
+    bench.settle()
+    page = only_page(bench)
+    assert ([entry_of(entry)[0] for entry in page.entries], page.last) == ([1, 2], False)

@@ -269,7 +269,7 @@ def test_the_cursor_of_channels_is_stored_at_most_as_far_as_the_log_goes() -> No
     assert (record.channels_epoch, record.channels_cursor) == (LOG_EPOCH, 0)
 
 
-def test_a_bucket_with_channels_has_format_3() -> None:
+def test_a_bucket_with_channels_has_format_2() -> None:
     bench = ChannelsBench()
     bench.send("a")
     live(bench, "a")

@@ -32,7 +32,7 @@ def test_entries_go_in_until_the_page_is_full_and_one_however_long_it_is() -> No
 
 def test_a_tenant_that_may_be_told_only_so_much_has_pages_of_so_many_entries() -> None:
     row = opened()
-    row.limit(1)
+    row.limit(2, 1)
     assert row.put(entry(1), LARGE)
     assert not row.put(entry(1), LARGE)
 

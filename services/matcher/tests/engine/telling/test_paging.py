@@ -2,6 +2,7 @@
 
 import pytest
 from coldnotify_matcher.engine.telling.paging import PAGE_BYTES_MAX
+from coldnotify_schemas.internal_pb2 import CatchUp
 from coldnotify_testkit.engine_bench import (
     EPOCH,
     EngineBench,
@@ -194,3 +195,19 @@ def test_a_session_that_is_caught_up_once_more_is_told_of_publishes_once() -> No
     bench.version("a", 1)
 
     assert fan_outs(bench.items()) == [("a", 1, 0, [1])]
+
+
+def test_a_page_has_at_most_as_many_entries_as_its_gateway_asks_for() -> None:
+    bench = EngineBench()
+    for name in ("a", "b", "c"):
+        bench.version(name, 3)
+    bench.opened("a", "b", "c")
+    for name in ("a", "b", "c"):
+        bench.version(name, 4)
+    bench.items()
+    bench.request(catch_up=CatchUp(ask=2, cursor=2, entries_max=2))
+    (page,) = pages(bench.items())
+    assert (versions(page.newest), page.last) == ([("a", 4), ("b", 4)], False)
+    bench.request(catch_up=CatchUp(ask=2, cursor=4, page=1, paging=page.paging, entries_max=1))
+    (page,) = pages(bench.items())
+    assert (versions(page.newest), page.last) == ([("c", 4)], True)

@@ -1,0 +1,34 @@
+"""PageRoom: the room for entries in one page, by size and by number."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, eq=False)
+class PageRoom:
+    """The room in one page. An empty page has room for one entry of any size."""
+
+    bytes_max: int
+    entries_max: int = 0
+    """Most entries; 0: only their size is bounded."""
+    size_bytes: int = 0
+    entries: int = 0
+
+    def has(self, size_bytes: int) -> bool:
+        """Returns true if an entry of this size fits in."""
+        if not self.entries:
+            return True
+        if self.entries_max and self.entries >= self.entries_max:
+            return False
+        return self.size_bytes + size_bytes <= self.bytes_max
+
+    def add(self, size_bytes: int) -> None:
+        """Count an entry of this size, whether it fits in or not."""
+        self.size_bytes += size_bytes
+        self.entries += 1
+
+    def take(self, size_bytes: int) -> bool:
+        """Count an entry of this size if it fits in. Returns true if it does."""
+        if not self.has(size_bytes):
+            return False
+        self.add(size_bytes)
+        return True
