@@ -157,6 +157,10 @@ class MatcherDouble:
                 answered = Answered(session=session.number, request=request.unregister.request, unregistered=True)
                 answered.digest = digest(registered)
                 self._tell(gateway, answered=answered)
+            case "unsettled":
+                asked = request.unsettled.request
+                answered = Answered(session=session.number, request=asked, digest=digest(registered))
+                self._tell(gateway, answered=answered)
             case "sync":
                 self._on_sync(client, session, request.sync)
             case "catch_up":

@@ -67,11 +67,14 @@ class RawDevice:
         timing: Timing = Timing(),
         *,
         saves_each_frame: bool = True,
+        in_frame_max: int = IN_FRAME_MAX,
     ) -> None:
+        """`in_frame_max`: the most interests in a frame; fewer than the document allows make more frames."""
         self._names = names
         self._disk = disk
         self._timing = timing
         self._saves_each_frame = saves_each_frame
+        self._in_frame_max = in_frame_max
         kept = disk.read()
         self._saved = kept
         self.state = RawState() if kept is None else decode(kept)
@@ -257,12 +260,17 @@ class RawDevice:
             self._send(wire.ClientFrame(ping=wire.Ping(digest=self._digest() if agreed else None)), now)
             self._pinged_s = self._heard_s = now
 
+    @property
+    def syncing(self) -> bool:
+        """True while the whole set, which this session has sent, is not confirmed."""
+        return self._synced_s is not None
+
     # Hello and Welcome
 
     def _say_hello(self, now: float) -> None:
         state = self.state
         pending = self.operations.at(RawStage.UNSENT)
-        fits = len(pending) <= IN_FRAME_MAX and sum(_size(one) for one in pending) <= TEXTS_BYTES_MAX
+        fits = len(pending) <= self._in_frame_max and sum(_size(one) for one in pending) <= TEXTS_BYTES_MAX
         said = pending if fits else []
         self._said = self.operations.put(said, RawStage.SENT)
         queries = any(one.kind == "query" for one in pending) or bool(state.queries)
@@ -341,7 +349,7 @@ class RawDevice:
         self._said = self.operations.put(wanted, RawStage.SENT)
         self.operations.held.update(wanted)
         state.unsettled = True
-        chunks = _frames_of(wanted)
+        chunks = _frames_of(wanted, self._in_frame_max)
         for index, chunk in enumerate(chunks):
             self._use_or_ask(chunk, now)
             sync = wire.SyncChunk(
@@ -480,7 +488,7 @@ class RawDevice:
     def _send_requests(self, now: float) -> None:
         for operation in (UNREGISTER, REGISTER):
             asked = self.operations.at(RawStage.UNSENT, operation=operation)
-            for part in _frames_of(asked) if asked else ():
+            for part in _frames_of(asked, self._in_frame_max) if asked else ():
                 if len(self._requests) >= REQUESTS_MAX:
                     return
                 numbers = self.operations.put(part, RawStage.SENT)
@@ -511,7 +519,7 @@ class RawDevice:
         if self._says_all and self.caught_up and len(self._requests) < REQUESTS_MAX:
             self._say_all(now)
         under_way = {one for request in self._requests.values() for one in request.settled}
-        settled = sorted(operations.settled - under_way)[:IN_FRAME_MAX]
+        settled = sorted(operations.settled - under_way)[: self._in_frame_max]
         if not settled or len(self._requests) >= REQUESTS_MAX:
             return
         self._say_unsettled(wire.Unsettled(settled=_names(settled), settled_hashes=_hashes(settled)), settled, now)
@@ -525,7 +533,8 @@ class RawDevice:
         pending = self.operations.at(*RawStage, operation=REGISTER)
         self.operations.held.update(pending)
         self._says_all = False
-        parts = [pending[at : at + IN_FRAME_MAX] for at in range(0, len(pending), IN_FRAME_MAX)] or [[]]
+        most = self._in_frame_max
+        parts = [pending[at : at + most] for at in range(0, len(pending), most)] or [[]]
         for part in parts:
             entries = [
                 wire.UnsettledEntry(name=one.text) if one.kind == "object" else wire.UnsettledEntry(hash=_hash(one))
@@ -628,12 +637,12 @@ def _split(
     ]
 
 
-def _frames_of(interests: Iterable[RawInterest]) -> list[list[RawInterest]]:
+def _frames_of(interests: Iterable[RawInterest], in_frame_max: int) -> list[list[RawInterest]]:
     """Splits interests into the contents of one frame each; returns at least one."""
     frames: list[list[RawInterest]] = [[]]
     size = 0
     for interest in interests:
-        if len(frames[-1]) == IN_FRAME_MAX or size + _size(interest) > TEXTS_BYTES_MAX:
+        if len(frames[-1]) == in_frame_max or size + _size(interest) > TEXTS_BYTES_MAX:
             frames.append([])
             size = 0
         frames[-1].append(interest)

@@ -1,11 +1,12 @@
 """Random interleavings of everything: devices, publishes, losses, takeovers, full connections, time.
 
-Devices follow the protocol and must never be made to believe that they are complete when they are not; once faults
-stop, each knows the newest version of all that it wants.
+Raw devices, which follow docs/protocol.md, must never be made to believe that they are complete when they are not; once
+faults stop, each knows the newest version of all that it wants.
 """
 
 from collections import deque
 from collections.abc import Collection, Sequence
+from unittest.mock import Mock
 
 from coldnotify_gateway.core import (
     Finish,
@@ -25,16 +26,21 @@ from coldnotify_gateway.core import (
 )
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_testkit.device_double import DeviceDouble
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.gateway_bench import inbox_outputs
-from coldnotify_testkit.matcher_double import NONE, MatcherDouble
+from coldnotify_testkit.matcher_double import MatcherDouble
+from coldnotify_testkit.raw_device.device import Names, RawDevice, Timing
+from coldnotify_testkit.raw_device.operations import REGISTER
+from coldnotify_testkit.raw_device.state import object_ as interest_in
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-OBJECTS = ["a", "b", "c", "d", "e"]
-DEVICES = ["crc-1", "crc-2", "names-1"]
+OBJECTS = ["a", "b", "c", "plumless", "buckeroo"]
+"""The last two share a CRC-32, so a device that wants both uses names."""
+DEVICES = ["device-1", "device-2", "device-3"]
+SYNC_OBJECTS = 2
+"""The number of objects in a frame, so that a set has several chunks."""
 SETTLED_WITHIN_S = 600
 """Of simulated time: asking again, announcing and keepalives have had several turns by then."""
 
@@ -71,6 +77,14 @@ class Wire:
         self.finished = True
 
 
+def device_of(name: str) -> RawDevice:
+    """Returns a device whose disk and application are never asked."""
+    names = Names("animal.observer", "region-1", name)
+    disk = Mock()
+    disk.read.return_value = None
+    return RawDevice(names, disk, Mock(), Timing(ack_delay_s=0.0), saves_each_frame=False, in_frame_max=SYNC_OBJECTS)
+
+
 def wire_of(peer: Peer) -> Wire:
     assert isinstance(peer, Wire)
     return peer
@@ -88,7 +102,7 @@ class World(RuleBasedStateMachine):
         self.now_s = 1000.0
         self.gateway = Gateway(0xC01D, 3, 1, Limits())
         self.matcher = MatcherDouble(page_objects=page_objects, fan_out_sessions=parts, record_items=record_items)
-        self.devices = {name: DeviceDouble(name, names=name.startswith("names")) for name in DEVICES}
+        self.devices = {name: device_of(name) for name in DEVICES}
         self.wires: dict[str, Wire] = {}
         self.requests: deque[Produce] = deque()
         self.inbox: deque[Inbox] = deque()
@@ -97,10 +111,10 @@ class World(RuleBasedStateMachine):
         self.versions = 0
         self.lost: set[str] = set()
         """Devices whose registrations the service lost and that have not found out yet."""
-        for device, objects in zip(self.devices.values(), wanted, strict=True):
+        for (name, device), objects in zip(self.devices.items(), wanted, strict=True):
             for object_ in sorted(objects):
-                device.want(object_)
-            self.connect(device.client, unnoticed=False)
+                device.register(object_)
+            self.connect(name, unnoticed=False)
         for object_ in OBJECTS[:3]:
             self.publish(object_)
         self.flow()
@@ -155,18 +169,23 @@ class World(RuleBasedStateMachine):
         if old is not None and not unnoticed:
             self.do(self.gateway.on_disconnected(old, self.now_s))
         device = self.devices[name]
-        device.connect()
+        device.connect(self.now_s)
         wire = self.wires[name] = Wire(name)
         self.do(self.gateway.on_connect(wire, "127.0.0.1", self.now_s))
 
     @rule(name=st.sampled_from(DEVICES), bytes_max=st.sampled_from([1, 7, 10_000]))
     def device_sends(self, name: str, bytes_max: int) -> None:
-        device, wire = self.devices[name], self.wires.get(name)
+        self.say(name, bytes_max)
+
+    def say(self, name: str, bytes_max: int) -> bool:
+        """The device sends, if it has anything to send. Returns true if it had."""
+        wire = self.wires.get(name)
         if wire is None:
-            return
-        data, device.to_send = device.to_send, b""
+            return False
+        data = self.devices[name].bytes_to_send(self.now_s)
         for i in range(0, len(data), bytes_max):
             self.do(self.gateway.on_client_bytes(wire, data[i : i + bytes_max], self.now_s))
+        return bool(data)
 
     @rule(name=st.sampled_from(DEVICES), size=st.sampled_from([1, 50, 100_000]))
     def device_receives(self, name: str, size: int) -> None:
@@ -176,14 +195,21 @@ class World(RuleBasedStateMachine):
         wire.flow()
         data, wire.to_device = wire.to_device[:size], wire.to_device[size:]
         device = self.devices[name]
-        device.receive(data)
+        device.receive(data, self.now_s)
         if device.syncing:
             self.lost.discard(name)
         self.check_cursor(name)
-        if device.closed is not None:
-            assert device.closed.code != CloseCode.TOO_SLOW
-            assert may_come_back(device.closed.code)
-            del self.wires[name]
+        self.look_whether_over(name)
+
+    def look_whether_over(self, name: str) -> None:
+        """A device whose session is over, by a Close or because it gave up, closes its connection."""
+        device = self.devices[name]
+        if device.over is None or name not in self.wires:
+            return
+        assert device.code is not None or device.over in ("no Welcome", "silence"), device.over
+        assert device.code is None or (device.code != CloseCode.TOO_SLOW and may_come_back(device.code))
+        device.disconnect()
+        self.do(self.gateway.on_disconnected(self.wires.pop(name), self.now_s))
 
     @rule(name=st.sampled_from(DEVICES), stalled=st.booleans())
     def stall(self, name: str, stalled: bool) -> None:
@@ -199,14 +225,14 @@ class World(RuleBasedStateMachine):
     def flow(self) -> None:
         """All that is under way arrives."""
         for _ in range(100):
+            said = False
             for name in DEVICES:
-                self.device_sends(name, 10_000)
+                said |= self.say(name, 10_000)
                 self.device_receives(name, 100_000)
             self.matcher_reads(1000)
             self.gateway_reads(1000)
             under_way = any(not wire.stalled and wire.flow() for wire in self.wires.values())
-            to_send = any(device.to_send for name, device in self.devices.items() if name in self.wires)
-            if not (self.requests or self.inbox or under_way or to_send):
+            if not (said or self.requests or self.inbox or under_way):
                 return
         raise AssertionError("it does not come to rest")
 
@@ -224,15 +250,17 @@ class World(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(DEVICES), object_=st.sampled_from(OBJECTS))
     def want(self, name: str, object_: str) -> None:
-        self.devices[name].want(object_)
+        self.devices[name].register(object_)
 
     @rule(name=st.sampled_from(DEVICES), object_=st.sampled_from(OBJECTS))
     def do_not_want(self, name: str, object_: str) -> None:
-        self.devices[name].do_not_want(object_)
+        self.devices[name].unregister(object_)
 
     @rule(name=st.sampled_from(DEVICES))
-    def ping(self, name: str) -> None:
-        self.devices[name].ping()
+    def device_looks_at_the_time(self, name: str) -> None:
+        """It pings, asks again or gives up, if that is due."""
+        self.devices[name].tick(self.now_s)
+        self.look_whether_over(name)
 
     @rule(object_=st.sampled_from(OBJECTS), urgent=st.booleans())
     def publish(self, object_: str, urgent: bool = False) -> None:
@@ -292,7 +320,7 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def matcher_loses_its_state(self) -> None:
-        self.lost = {name for name, device in self.devices.items() if device.wanted}
+        self.lost = {name for name, device in self.devices.items() if device.state.objects}
         self.matcher.registrations.clear()
         self.matcher.forget_gateways()
 
@@ -315,13 +343,15 @@ class World(RuleBasedStateMachine):
     def check_cursor(self, name: str) -> None:
         """What the device believes is true: what it lacks are objects whose newest version lies above its cursor."""
         device = self.devices[name]
-        assert device.cursor < len(self.matcher.log)
-        if name in self.lost or device.cursor == NONE:
+        state = device.state
+        if name in self.lost or state.cursor is None:
             return
-        for object_ in device.wanted - device.registering:
+        assert state.cursor < len(self.matcher.log)
+        for object_ in state.objects:
             newest = self.matcher.newest(object_)
-            if newest is not None and newest.offset <= device.cursor:
-                assert device.floors.get(object_) == newest.version, (object_, device.cursor)
+            is_pending = state.pending.get(interest_in(object_)) == REGISTER
+            if not is_pending and newest is not None and newest.offset <= state.cursor:
+                assert state.floors.get(object_) == (0, newest.version), (object_, state.cursor)
 
     @invariant()
     def live_sessions_are_the_ones_that_fan_outs_reach(self) -> None:
@@ -351,10 +381,7 @@ class World(RuleBasedStateMachine):
             for name in DEVICES:
                 if name not in self.wires:
                     self.connect(name, unnoticed=True)
-                if int(self.now_s) % 20 == 0:
-                    self.ping(name)
-                if int(self.now_s) % 30 == 0:
-                    self.devices[name].ask_pending()
+                self.device_looks_at_the_time(name)
             self.flow()
             self.time_passes(1.0)
             self.live_sessions_are_the_ones_that_fan_outs_reach()
@@ -371,17 +398,18 @@ class World(RuleBasedStateMachine):
             if not isinstance(session, Identified) or session.state is not SessionState.LIVE or not device.caught_up:
                 found.append(f"{name} is not live: {session}")
                 continue
-            if device.registering or device.unregistering:
-                found.append(f"{name} waits: {device.registering} {device.unregistering}")
-            if device.cursor != len(self.matcher.log) - 1:
-                found.append(f"{name} is at {device.cursor}")
+            state = device.state
+            if state.pending:
+                found.append(f"{name} waits: {state.pending}")
+            if state.cursor != len(self.matcher.log) - 1:
+                found.append(f"{name} is at {state.cursor}")
             registered = self.matcher.registrations.get(f"animal.observer/region-1/{name}", set())
-            if device.wanted != registered:
-                found.append(f"{name} wants {device.wanted} and is registered for {registered}")
-            for object_ in device.wanted:
+            if state.objects != registered:
+                found.append(f"{name} wants {state.objects} and is registered for {registered}")
+            for object_ in state.objects:
                 newest = self.matcher.newest(object_)
-                if newest is not None and device.floors.get(object_) != newest.version:
-                    found.append(f"{name} has {device.floors.get(object_)} of {object_}, not {newest.version}")
+                if newest is not None and state.floors.get(object_) != (0, newest.version):
+                    found.append(f"{name} has {state.floors.get(object_)} of {object_}, not {newest.version}")
         if not len(self.gateway.sessions()) == len(DEVICES) == len(self.matcher.sessions):
             found.append(f"{len(self.gateway.sessions())} sessions here, {len(self.matcher.sessions)} there")
         return found
