@@ -24,12 +24,20 @@ _STYLES = {"ready": "green", "starting": "yellow", "down": "red", "waiting": "di
 
 
 class LiveStatus:
-    """The live display; `headline` and `parts` may be changed at any time."""
+    """The live display; `say` and `show` may be called at any time."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self.headline = "ColdNotify is starting"
         self.parts: Sequence[Part] = ()
+
+    def say(self, headline: str) -> None:
+        """Shows this above the parts."""
+        self.headline = headline
+
+    def show(self, parts: Sequence[Part]) -> None:
+        """Shows these parts."""
+        self.parts = parts
 
     def __rich__(self) -> RenderableType:
         """Renders the present state."""

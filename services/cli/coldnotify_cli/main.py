@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 from coldnotify_common.settings import environment, put_environment
 from coldnotify_parts.registry import PARTS
 from coldnotify_schemas.visible import visible_lines
 
+from coldnotify_cli.completion import complete_names, context_names
 from coldnotify_cli.contexts import variables_of
+from coldnotify_cli.examples import show_examples
 from coldnotify_cli.printing import echo
 from coldnotify_cli.suggesting_group import SuggestingGroup
 
@@ -72,7 +75,14 @@ class _LazyGroup(SuggestingGroup):
         module = importlib.import_module(f"coldnotify_cli.commands.{entry.module}")
         command = getattr(module, "command_" + cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
+        complete_names(command)
+        show_examples(command, cmd_name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Does the same as click's, without the import of every command for its help."""
+        found = [CompletionItem(name, help=one.help) for name, one in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -94,7 +104,11 @@ class _LazyGroup(SuggestingGroup):
 )
 @click.version_option(package_name="coldnotify-server", prog_name="coldnotify")
 @click.option(
-    "--context", "name", metavar="NAME", help="Installation of `coldnotify context add`.  [COLDNOTIFY_CONTEXT]"
+    "--context",
+    "name",
+    metavar="NAME",
+    shell_complete=context_names,
+    help="Installation of `coldnotify context add`.  [COLDNOTIFY_CONTEXT]",
 )
 @click.pass_context
 def cli(ctx: click.Context, name: str | None) -> None:
@@ -139,7 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("COLDNOTIFY_LOG_LEVEL") == "debug":
             traceback.print_exc()
-        echo(*f"Error: {_words(error)}".split("\n"), err=True)
+        echo("Error: ", err=True, nl=False, fg="red", bold=True)
+        echo(*_words(error).split("\n"), err=True)
         return _exit_code(error)
 
 

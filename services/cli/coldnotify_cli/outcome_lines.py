@@ -44,7 +44,8 @@ def say(
         echo(json.dumps({**published._asdict(), **outcome.shown(), **more}))
     else:
         place = f"version {published.version}  partition {published.partition}  offset {published.offset}"
-        echo(f"{place}  outcome {outcome.outcome}")
+        echo(f"{place}  outcome ", nl=False)
+        echo(outcome.outcome, fg="red" if outcome.in_vain else "green" if not outcome.reason else "yellow")
     if outcome.in_vain:
         echo(f"Error: {'/'.join(about)} version {published.version}: is {outcome}", err=True)
         return 1

@@ -45,7 +45,7 @@ def print_table(rows: Iterable[Row]) -> None:
         return
     names = [name for name in first[0] if not is_text(name, first[0])]
     widths = [max(len(title(name)), *(len(cell(name, row.get(name))) for row in first)) for name in names]
-    echo("  ".join(f"{title(name):<{width}}" for name, width in zip(names, widths, strict=True)).rstrip())
+    echo("  ".join(f"{title(name):<{width}}" for name, width in zip(names, widths, strict=True)).rstrip(), bold=True)
     for row in chain(first, rest):
         cells = (f"{cell(name, row.get(name)):<{width}}" for name, width in zip(names, widths, strict=True))
         echo("  ".join(cells).rstrip())

@@ -37,7 +37,7 @@ def test_each_part_is_shown_as_it_is() -> None:
     process = Played()
     part = Part("matcher", lambda: process, lambda: None, ready_timeout_s=60)
     status = LiveStatus(Path("up.log"))
-    status.parts = [part]
+    status.show([part])
     assert "waiting" in shown(status)
     part.turn(1.0)
     assert "4711" in shown(status)
@@ -58,7 +58,7 @@ def test_log_lines_go_to_the_file_and_stderr_is_as_before_afterwards(
 ) -> None:
     log = tmp_path / "data" / "up.log"
     with live_status(log) as status:
-        status.headline = "all is well"
+        status.say("all is well")
         os.write(2, b"a line\n")
     print("afterwards", file=sys.stderr, flush=True)
     # Not alone: what librdkafka says of other tests' brokers goes there, too.

@@ -4,6 +4,10 @@ Stands for: tables
 """
 
 import json
+import os
+import pty
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +17,7 @@ from unicodedata import category
 import pytest
 from coldnotify_cli.main import main
 from coldnotify_cli.printing import echo
+from coldnotify_testkit.command import coldnotify
 
 NAME = "lamp\x1b]0;owned\x07\u202e\u2028\x85\r\nforged"
 ITEM: dict[str, Any] = {"object": NAME, "version": 1, "description": {NAME: NAME, "on": True}, "client": NAME}
@@ -104,3 +109,31 @@ def test_a_name_makes_no_line_and_steers_nothing(capsys: pytest.CaptureFixture[s
     assert said.out == "lamp \\x1b]0;owned\\x07\na\\nError: b \\u202e\n\nhalf"
     echo("wrong", err=True)
     assert capsys.readouterr() == ("", "wrong\n")
+
+
+def on_a_terminal(code: str, **environ: str) -> str:
+    """What the code prints there."""
+    ours, theirs = pty.openpty()
+    before = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    argv = [sys.executable, "-c", f"from coldnotify_cli.printing import echo, confirm; {code}"]
+    done = subprocess.run(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=before | environ, timeout=120)
+    os.close(theirs)
+    said = os.read(ours, 1000).decode()
+    os.close(ours)
+    assert done.returncode == 0, said
+    return said
+
+
+def test_colours_are_for_terminals_that_want_them(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "echo('a \\x1b b', fg='red')"
+    assert on_a_terminal(code) == "\x1b[31ma \\x1b b\x1b[0m\r\n"
+    assert on_a_terminal(code, NO_COLOR="1") == "a \\x1b b\r\n"
+    echo("a", fg="red", bold=True)
+    assert capsys.readouterr().out == "a\n"
+
+
+def test_yes_is_named_if_nobody_can_answer(node: str) -> None:
+    asked = ("client", "disconnect", *ABOUT, f"--http={node}")
+    unanswered, refused = coldnotify(*asked), coldnotify(*asked, stdin="n\n")
+    assert (unanswered.returncode, "nobody can answer without a terminal: --yes" in unanswered.stderr) == (2, True)
+    assert (refused.returncode, refused.stderr[-9:]) == (1, "Aborted.\n")

@@ -58,6 +58,7 @@ def test_with_two_matchers_every_group_and_partition_is_shown_and_every_object_i
         told = up.log_tail()
         for address in (*matchers, *up.report["gateways_http"], up.report["usage"]):
             assert f"http://{address}" in told
+        assert_a_channel_says_who_is_behind(ours, up, tmp_path)
         pid = up.report["pids"]["matcher-2"]
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -69,6 +70,36 @@ def test_with_two_matchers_every_group_and_partition_is_shown_and_every_object_i
         assert without.stdout
         assert f"http://{matchers[0]} is ready" in doctor
         assert f"http://{matchers[1]}: {SILENT}" in doctor
+
+
+def assert_a_channel_says_who_is_behind(ours: dict[str, str], up: Up, directory: Path) -> None:
+    """A client that sleeps lacks the messages that were sent meanwhile, and commands say which client, and why."""
+    client, gateway = ("d", "g1", "sleeper"), str(up.report["gateway"])
+    watch = coldnotify("watch", *client, "--channel=tasks", "--once", f"--state={directory / 'state'}", gateway=gateway)
+    assert watch.returncode == 0, watch.stderr
+    for text in ("1", "2"):
+        assert coldnotify("send", "d", "g1", "tasks", "--payload", text, **ours).returncode == 0
+
+    def behind() -> list[tuple[object, ...]]:
+        shown = coldnotify("state", "channels", "d", "g1", "--behind", "--json", **ours).stdout
+        rows = [json.loads(line) for line in shown.splitlines()]
+        return [tuple(row[name] for name in ("channel", "client", "behind", "state")) for row in rows]
+
+    wait_for(lambda: behind() == [("tasks", "sleeper", 2, "asleep")], "it is behind by two messages")
+    assert "sleeper" in coldnotify("state", "channel", "d", "g1", "tasks", **ours).stdout
+    assert json.loads(coldnotify("state", "channels", "d", "g1", "--json", **ours).stdout)["behind"] == 1
+    why = coldnotify("explain", *client, "--channel", "tasks", **ours)
+    assert (why.returncode, "lacks 2 messages, the oldest since " in why.stdout) == (0, True), why.stderr
+    assert "it is not connected, and was last seen 2" in why.stdout
+    for unknown in (
+        ("sleeper", "--channel=no"),
+        ("nobody", "--channel=tasks"),
+        ("nobody", "o"),
+        ("sleeper", "none"),
+    ):
+        assert coldnotify("explain", "d", "g1", *unknown, **ours).returncode == 1, unknown
+    assert coldnotify("who-lacks", "d", "g1", "none", **ours).returncode == 1
+    assert coldnotify("who-lacks", "d", "g1", "o", **ours).returncode == 0
 
 
 def test_a_part_that_keeps_dying_stops_all(tmp_path: Path) -> None:

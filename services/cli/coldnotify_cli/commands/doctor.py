@@ -8,6 +8,8 @@ from coldnotify_common.settings import settings_options
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import DoctorSettings
 
+_COLOURS = {"ok": "green", "warning": "yellow", "BAD": "red"}
+
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per finding.")
@@ -29,7 +31,8 @@ def command_doctor(as_json: bool, settings: DoctorSettings) -> int:
         if as_json:
             echo(json.dumps(finding._asdict()))
             continue
-        echo(f"{finding.state:<7}  {finding.what:<12}  {finding.words}")
+        echo(f"{finding.state:<7}", nl=False, fg=_COLOURS[finding.state], bold=True)
+        echo(f"  {finding.what:<12}  {finding.words}")
         if finding.todo:
             echo(f"{'':<23}-> {finding.todo}")
     if not as_json:

@@ -14,8 +14,13 @@ from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
 from coldnotify_cli.tables import print_table
 
+_EXAMPLE = """\b
+Example:
+  coldnotify find animal.observer region-1 --query 'Kind = configuration AND fps > 5'
+"""
 
-@click.command("find")
+
+@click.command("find", epilog=_EXAMPLE)
 @click.argument("domain")
 @click.argument("group")
 @click.option(

@@ -7,13 +7,12 @@ import click
 from coldnotify_common.clocks import APART_MS_MAX
 from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.settings import settings_options
-from coldnotify_schemas.visible import visible
 
 from coldnotify_cli.commands.publish import parse_payload
 from coldnotify_cli.http_node import HttpNode, NotKnown
 from coldnotify_cli.matcher_client import Matchers, matchers_of
 from coldnotify_cli.outcome_lines import outcome_of, say
-from coldnotify_cli.printing import echo
+from coldnotify_cli.printing import confirm, echo
 from coldnotify_cli.settings import ResetSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.waiting_notice import waiting_notice
@@ -68,8 +67,7 @@ def reset(
     incarnation = _incarnation_of_removed(matchers) if newest is None else newest[0] + 1
     if not yes:
         is_at = "is not known" if newest is None else f"is at version {newest[1]} (incarnation {newest[0]})"
-        words = visible(f"{domain}/{group}/{object_id} {is_at}. Begin again at version {version}?")
-        click.confirm(words, abort=True, err=True)
+        confirm(f"{domain}/{group}/{object_id} {is_at}. Begin again at version {version}?", yes=yes)
     options = read_options(settings.kafka_config)
     with (
         Publisher(

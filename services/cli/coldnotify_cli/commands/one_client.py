@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 from coldnotify_common.settings import settings_options
-from coldnotify_schemas.visible import visible
 
 from coldnotify_cli.http_node import HttpNode
-from coldnotify_cli.printing import echo
+from coldnotify_cli.printing import confirm, echo
 from coldnotify_cli.settings import HttpNodeSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 
@@ -36,7 +35,7 @@ def disconnect(
     domain: str, group: str, client_id: str, reason: str | None, yes: bool, as_json: bool, settings: HttpNodeSettings
 ) -> int:
     """End the session of CLIENT. Its gateway tells it why, and it may come back."""
-    _confirm(f"Disconnect {domain}/{group}/{client_id}?", yes=yes)
+    confirm(f"Disconnect {domain}/{group}/{client_id}?", yes=yes)
     path = ("domains", domain, "groups", group, "clients", client_id)
     _say(HttpNode(settings).ask("PATCH", *path, body={"online": False}, reason=reason), as_json=as_json)
     return 0
@@ -63,14 +62,9 @@ def forget(
         shown = node.get(*path, limit=1)
         state = "is online" if shown["online"] else "is asleep"
         words = f"{domain}/{group}/{client_id} {state} and registered for {shown['registered']}. Forget it?"
-        _confirm(words, yes=yes)
+        confirm(words, yes=yes)
     _say(node.ask("DELETE", *path, reason=reason), as_json=as_json)
     return 0
-
-
-def _confirm(words: str, *, yes: bool) -> None:
-    if not yes:
-        click.confirm(visible(words), abort=True, err=True)
 
 
 def _say(done: dict[str, Any], *, as_json: bool) -> None:

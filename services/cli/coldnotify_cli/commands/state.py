@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, TypeVar
 
 import click
 from coldnotify_common.settings import settings_options
+from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
-from coldnotify_cli.matcher_client import matchers_of
+from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.matcher_client import Matchers, matchers_of
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import LookSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
@@ -39,17 +42,21 @@ def client(domain: str, group: str, client: str, as_json: bool, settings: LookSe
     matchers = matchers_of(settings)
     path = ("domains", domain, "groups", group, "clients", client)
     shown = matchers.get(*path, limit=1000)
+    channels = shown.pop("channels", [])
     registrations = shown.pop("registrations")
     rows = list(registrations["items"])
     while registrations["next"] is not None:
         registrations = matchers.get(*path, limit=1000, after=registrations["next"])["registrations"]
         rows += registrations["items"]
     if as_json:
-        echo(json.dumps({**shown, "registrations": rows}))
+        echo(json.dumps({**shown, "channels": channels, "registrations": rows}))
         return 0
     print_one(shown)
     echo()
     print_table(rows)
+    if channels:
+        echo()
+        print_table(map(_standing, channels))
     return 0
 
 
@@ -86,6 +93,67 @@ def object_(domain: str, group: str, object_id: str, as_json: bool, settings: Lo
 def objects(domain: str, group: str, limit: int | None, as_json: bool, settings: LookSettings) -> int:
     """Show all objects of a group."""
     return print_list(matchers_of(settings).items("domains", domain, "groups", group, "objects", limit=limit), as_json)
+
+
+@command_state.command("channel")
+@click.argument("domain")
+@click.argument("group")
+@click.argument("channel")
+@_options
+def channel(domain: str, group: str, channel: str, as_json: bool, settings: LookSettings) -> int:
+    """Show one channel: its last message, and each subscriber: by how many messages it is behind, and since when."""
+    shown, rows = _channel(matchers_of(settings), domain, group, channel)
+    if as_json:
+        echo(json.dumps({**shown, "subscriptions": rows}))
+        return 0
+    shown.pop("messages")
+    print_one(shown)
+    echo()
+    print_table(map(_standing, rows))
+    return 0
+
+
+@command_state.command("channels")
+@click.argument("domain")
+@click.argument("group")
+@click.option("--behind", is_flag=True, help="Show who is behind: each subscriber that lacks messages, and since when.")
+@_limit
+@_options
+def channels(domain: str, group: str, behind: bool, limit: int | None, as_json: bool, settings: LookSettings) -> int:
+    """Show all channels of a group, and how many of their subscribers are behind."""
+    node = matchers_of(settings)
+    rows = node.items("domains", domain, "groups", group, "channels", limit=None if behind else limit)
+    if not behind:
+        return print_list(rows, as_json)
+    lacking = (
+        {"channel": name, **one}
+        for name in (row["channel"] for row in rows if row["behind"])
+        for one in _channel(node, domain, group, name)[1]
+        if one["behind"] or one["behind_at_least"]
+    )
+    found = islice(lacking, limit)
+    return print_list(found if as_json else map(_standing, found), as_json)
+
+
+def _channel(
+    node: HttpNode | Matchers, domain: str, group: str, channel: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns a channel, and all of its subscribers."""
+    path, rows, after = ("domains", domain, "groups", group, "channels", channel), [], None
+    while True:
+        place: dict[str, Any] = {} if after is None else {"after": after}
+        shown = node.get(*path, limit=ITEMS_PER_PAGE_MAX, **place)
+        page = shown.pop("subscriptions")
+        rows += page["items"]
+        if (after := page["next"]) is None:
+            return shown, rows
+
+
+def _standing(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns a subscriber's row for people: the number of messages with its uncertainty."""
+    shown = {**row, "behind": f"{row['behind']} or more" if row["behind_at_least"] else row["behind"]}
+    del shown["behind_at_least"]
+    return {**shown, "attributes": " ".join(row["attributes"]) or None}
 
 
 @command_state.command("partitions")

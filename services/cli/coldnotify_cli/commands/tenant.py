@@ -150,8 +150,9 @@ def show_tenant(name: str, as_json: bool, settings: TenantSettings) -> int:
 
 @command_tenant.command("remove")
 @click.argument("name")
+@_json_option
 @settings_options(TenantSettings)
-def remove(name: str, settings: TenantSettings) -> int:
+def remove(name: str, as_json: bool, settings: TenantSettings) -> int:
     """Remove the tenant NAME: its domains belong to `default` from now on, and Kafka's quota is removed."""
     try:
         check_tenant_name(name)
@@ -166,7 +167,7 @@ def remove(name: str, settings: TenantSettings) -> int:
     with _asking(settings):
         remove_tenant(_service_settings(settings), name, settings.topics_timeout_s)
     _bring_quotas(before, None, settings)
-    echo(f"{name}: removed")
+    echo(json.dumps({"tenant": name, "removed": True}) if as_json else f"{name}: removed")
     return 0
 
 

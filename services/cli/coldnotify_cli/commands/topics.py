@@ -69,8 +69,9 @@ def _show(plan: "TopicPlan", as_json: bool) -> None:
     is_flag=True,
     help="Leave out channels' messages, which may be many, and the matcher's state of them.",
 )
+@_json_option
 @settings_options(TopicsSettings)
-def dump(history: Path, no_channels: bool, settings: TopicsSettings) -> int:
+def dump(history: Path, no_channels: bool, as_json: bool, settings: TopicsSettings) -> int:
     """Write what the topics hold now to the file HISTORY, for `coldnotify check`. Changes nothing in Kafka.
 
     These are objects, registrations, sessions, and all of channels; not what is on its way, rejected, or of tenants.
@@ -101,6 +102,9 @@ def dump(history: Path, no_channels: bool, settings: TopicsSettings) -> int:
                 there |= {event.topic} if isinstance(event, Topic) else set()
     except topics_dump.DumpError as error:
         raise click.ClickException(str(error)) from None
+    if as_json:
+        echo(json.dumps({topic: count if topic in there else None for topic, count in counts.items()}))
+        return 0
     for topic, count in counts.items():
         echo(f"{topic}  {count} records" if topic in there else f"{topic}  is not there")
     return 0
@@ -108,8 +112,9 @@ def dump(history: Path, no_channels: bool, settings: TopicsSettings) -> int:
 
 @command_topics.command("acls")
 @click.option("--apply", "change", is_flag=True, help="Apply the changes; without it, only show what differs.")
+@_json_option
 @settings_options(AclsSettings)
-def acls(change: bool, settings: AclsSettings) -> int:
+def acls(change: bool, as_json: bool, settings: AclsSettings) -> int:
     """Show, or with --apply create, missing Kafka ACLs: one principal per service; back-ends may only write objects."""
     from coldnotify_kafka import acls
     from coldnotify_kafka.errors import AclsFileError, AclsNotAppliedError
@@ -126,7 +131,7 @@ def acls(change: bool, settings: AclsSettings) -> int:
             todo = run(_admin(settings), wanted, settings.topics_timeout_s)
     except AclsNotAppliedError as error:
         raise click.ClickException(f"Kafka ({settings.kafka}): {error}") from None
-    echo(*str(todo).split("\n"))
+    echo(*([json.dumps(dataclasses.asdict(todo))] if as_json else str(todo).split("\n")))
     return 0
 
 

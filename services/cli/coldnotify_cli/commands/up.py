@@ -47,7 +47,7 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
         stack = Stack(settings, {name: port for one in others for name, port in vars(one).items()})
         supervisor = Supervisor(stack.stages, on_ready=lambda: on_ready())
         if status is not None:
-            status.parts = [part for stage in stack.stages for part in stage]
+            status.show([part for stage in stack.stages for part in stage])
 
         def on_ready() -> None:
             report = stack.ready_report(supervisor.pids())
@@ -57,7 +57,7 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
             if status is None:
                 echo(*words)
             else:
-                status.headline = "\n".join(words)
+                status.say("\n".join(words))
 
         try:
             stack.prepare(stop)
@@ -66,7 +66,7 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
             if ready_file is not None:
                 ready_file.unlink(missing_ok=True)
             if status is not None:
-                status.headline = "ColdNotify has stopped"
+                status.say("ColdNotify has stopped")
     if not live:
         echo("ColdNotify has stopped")
     return 0

@@ -34,7 +34,8 @@ def command_who_lacks(
     """Say which clients of DOMAIN and GROUP that are registered for OBJECT have not applied its newest version.
 
     Also says since when they lack it, whether they sleep, when they were last seen, and what they say of their
-    callbacks. An acknowledgement of a client shows here a second or two later.
+    callbacks. An acknowledgement of a client shows here a second or two later. Exit code 1 if nothing of this name was
+    published and nobody is registered for it.
     """
     path = ("domains", domain, "groups", group, "objects", object_id, "lacking")
     rows: list[dict[str, Any]] = []
@@ -49,7 +50,7 @@ def command_who_lacks(
                 echo(json.dumps(row))
         elif rows:
             print_table({**row, "callbacks": _callbacks(row.get("callbacks"))} for row in rows)
-    return 0
+    return 0 if summary["version"] is not None or summary["registered"] else 1
 
 
 def _summary(shown: dict[str, Any]) -> str:
