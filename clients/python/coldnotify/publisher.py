@@ -1,6 +1,6 @@
 """Publishing from a back-end: writes versions of objects to Kafka, and returns when they are durable there.
 
-Needs the extra `coldnotify[publisher]`; the OU's client does not import this module.
+Needs the extra `coldnotify[publisher]`; a device's client does not import this module.
 
     with Publisher("kafka-1:9092") as publisher:
         publisher.publish("animal.observer", "region-1", "camera-config", version=42, payload={"fps": 5})

@@ -70,7 +70,7 @@ class Walkthrough:
 
     def _observers(self) -> Background:
         shell = self._shell
-        shell.title("An OU that stays connected, and one that wakes, registers and sleeps")
+        shell.title("A device that stays connected, and one that wakes, registers and sleeps")
         self._copy("observer.py")
         shell.run("cat observer.py")
         observer = shell.start("observer-1", "python observer.py")

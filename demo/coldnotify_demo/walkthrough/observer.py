@@ -1,4 +1,4 @@
-"""An OU: prints what it is told, until it is stopped."""
+"""A device: prints what it is told, until it is stopped."""
 
 import signal
 import threading
