@@ -17,7 +17,7 @@ from coldnotify_schemas.tenants import LIMITS, SHOWN_CHARS_MAX, InvalidTenant, c
 USAGE_TENANTS_MAX = 2_000
 """Limit on one usage record: about 400 KB. A node with more tenants in one partition writes several records."""
 VERDICT_S = 20
-"""How long a verdict counts. The usage job pauses for 3 to 8 s when one of its workers dies."""
+"""Time for which a verdict counts. The usage job pauses for 3 to 8 s when one of its workers dies."""
 COUNT_MAX = (1 << 63) - 1
 _Count = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 _Measured = Annotated[float, msgspec.Meta(ge=0)]

@@ -139,9 +139,9 @@ class DoctorSettings(LookSettings, TopicsSettings):
     )
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
     replication: int = setting(
-        0,
-        "least number of copies of each partition; 0: as the objects' topic has",
-        minimum=0,
+        1,
+        "least number of copies of each partition; where the objects' topic has more: as many as that",
+        minimum=1,
         maximum=32,
     )
     usage: str = setting(

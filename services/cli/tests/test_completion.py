@@ -48,7 +48,7 @@ def node() -> Iterator[str]:
 
 
 def completed(typed: str, incomplete: str, **settings: str) -> dict[str, str]:
-    """What fish is told: names, and words about them."""
+    """Returns names for fish, with words about them."""
     variables = {f"COLDNOTIFY_{name.upper()}": value for name, value in settings.items()}
     shell = {
         "_COLDNOTIFY_COMPLETE": "fish_complete",

@@ -112,7 +112,7 @@ def test_a_name_makes_no_line_and_steers_nothing(capsys: pytest.CaptureFixture[s
 
 
 def on_a_terminal(code: str, **environ: str) -> str:
-    """What the code prints there."""
+    """Returns the output of the code, run in a terminal."""
     ours, theirs = pty.openpty()
     before = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     argv = [sys.executable, "-c", f"from coldnotify_cli.printing import echo, confirm; {code}"]

@@ -25,7 +25,7 @@ class ChannelGap(NamedTuple):
     """retention, expired, lost, unreadable or unsaid."""
 
 
-class Application(Protocol):
+class DeviceApplication(Protocol):
     """A callback that cannot do its work now tries again by itself before it returns."""
 
     def told(self, told: Version) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify_testkit.raw_device.application import Application, ChannelGap
+from coldnotify_testkit.raw_device.application import DeviceApplication, ChannelGap
 from coldnotify_testkit.raw_device.hashes import channel_hash
 from coldnotify_testkit.raw_device.operations import UNREGISTER, Operations, RawStage
 from coldnotify_testkit.raw_device.state import BEGINNING, ChannelState, RawInterest, RawState, channel
@@ -24,7 +24,7 @@ class NotFollowing(Exception):
 class RawChannels:
     """Positions, and the cursor of all of them."""
 
-    def __init__(self, state: RawState, operations: Operations, application: Application) -> None:
+    def __init__(self, state: RawState, operations: Operations, application: DeviceApplication) -> None:
         self._state = state
         self._operations = operations
         self._application = application

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
 
-from coldnotify_testkit.raw_device.application import Application
+from coldnotify_testkit.raw_device.application import DeviceApplication
 from coldnotify_testkit.raw_device.channels import NotFollowing, RawChannels
 from coldnotify_testkit.raw_device.hashes import MODULUS, channel_hash, crc, name_hash, query_hash
 from coldnotify_testkit.raw_device.objects import RawObjects
@@ -63,7 +63,7 @@ class RawDevice:
         self,
         names: Names,
         disk: Disk,
-        application: Application,
+        application: DeviceApplication,
         timing: Timing = Timing(),
         *,
         saves_each_frame: bool = True,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify_testkit.raw_device.application import Application, Version
+from coldnotify_testkit.raw_device.application import DeviceApplication, Version
 from coldnotify_testkit.raw_device.hashes import members_digest, query_hash, sets_digest
 from coldnotify_testkit.raw_device.operations import Operations, RawStage
 from coldnotify_testkit.raw_device.state import QueryState, RawState, object_, query
@@ -13,7 +13,7 @@ from coldnotify_testkit.raw_device.state import QueryState, RawState, object_, q
 class RawObjects:
     """Floors, members, answers."""
 
-    def __init__(self, state: RawState, operations: Operations, application: Application) -> None:
+    def __init__(self, state: RawState, operations: Operations, application: DeviceApplication) -> None:
         self._state = state
         self._operations = operations
         self._application = application

@@ -4,7 +4,7 @@ from collections import deque
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify_testkit.raw_device.application import Application
+from coldnotify_testkit.raw_device.application import DeviceApplication
 
 UNANSWERED_MAX = 64
 
@@ -12,7 +12,7 @@ UNANSWERED_MAX = 64
 class RawPublishes:
     """Publishes in order. What is not answered is sent again in the next session, with the same id."""
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: DeviceApplication) -> None:
         self._application = application
         self._waiting: deque[wire.Publish] = deque()
         self._said: deque[wire.Publish] = deque()

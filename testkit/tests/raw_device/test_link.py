@@ -20,22 +20,22 @@ class Deaf:
     """An application that wants to know nothing."""
 
     def told(self, told: Version) -> None:
-        """See Application."""
+        """See DeviceApplication."""
 
     def members(self, text: str, added: set[str], removed: set[str]) -> None:
-        """See Application."""
+        """See DeviceApplication."""
 
     def message(self, channel: str, offset: int, id_: str, payload: bytes) -> None:
-        """See Application."""
+        """See DeviceApplication."""
 
     def missed(self, channel: str, gap: ChannelGap) -> None:
-        """See Application."""
+        """See DeviceApplication."""
 
     def refused(self, kind: str, text: str, reason: str) -> None:
-        """See Application."""
+        """See DeviceApplication."""
 
     def published(self, id_: str, offset: int | None, reason: str) -> None:
-        """See Application."""
+        """See DeviceApplication."""
 
 
 class Gateway:

@@ -154,7 +154,7 @@ class Driver:
 
     @property
     def application(self) -> Application:
-        """What the application asks for and has been told."""
+        """Interests of the application, and the answers to them."""
         return self._client.application
 
     def connect_now(self, now: float) -> None:

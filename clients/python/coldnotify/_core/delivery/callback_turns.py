@@ -1,4 +1,4 @@
-"""Which callbacks run next: those of objects, of queries' members and of channels. Objects and channels take turns."""
+"""CallbackTurns: the order in which callbacks of objects, of queries' members and of channels run. They take turns."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
