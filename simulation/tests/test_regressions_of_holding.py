@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify_gateway.core.from_matcher import FromMatcher
-from coldnotify_schemas.internal_pb2 import Request
+from coldnotify_gateway.core.identified import Identified
+from coldnotify_schemas.internal_pb2 import Closed, Request
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.holding import SimulatedHolding
@@ -57,11 +58,8 @@ def a_brief_session_is_handled_again_when_there_are_too_many() -> None:
 
 @contextmanager
 def the_gateway_believes_the_successor() -> Iterator[None]:
-    def without(self: FromMatcher, view: object, closed: object, now_s: float) -> object:
-        session = view.sessions.get(closed.session)  # type: ignore[attr-defined]
-        if session is None:
-            return []
-        return self._connections.close(session, closed.code, closed.reason, now_s, leave=False)  # type: ignore[attr-defined]
+    def without(self: FromMatcher, session: Identified, closed: Closed, now_s: float) -> object:
+        return self._connections.close(session, closed.code, closed.reason, now_s, leave=False)
 
     with patch.object(FromMatcher, "_on_closed", without):
         yield
