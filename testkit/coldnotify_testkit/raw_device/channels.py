@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify_testkit.raw_device.application import DeviceApplication, ChannelGap
+from coldnotify_testkit.raw_device.application import ChannelGap, DeviceApplication
 from coldnotify_testkit.raw_device.hashes import channel_hash
 from coldnotify_testkit.raw_device.operations import UNREGISTER, Operations, RawStage
 from coldnotify_testkit.raw_device.state import BEGINNING, ChannelState, RawInterest, RawState, channel
