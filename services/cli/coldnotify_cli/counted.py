@@ -2,20 +2,26 @@
 
 from typing import Any
 
+from coldnotify_cli.tables import time_of
+
 _NAMED_MAX = 8
 
 
 def uncounted(shown: dict[str, Any]) -> str:
-    """The partitions of an answer to GET /v1/overview that are not counted, in words; "" where all are."""
+    """Returns the partitions of an answer to GET /v1/overview that are not counted, in words; "" if all are."""
     counted, missing = _counted(shown)
-    if missing is None:
-        return "no matcher answers for any partition" if counted == 0 else "not all matchers answer"
-    if not missing:
+    if missing == []:
         return ""
+    if counted != 0 and missing is None:
+        return "not all matchers answer"
+    since_ms = (shown.get("partitions") or {}).get("since_ms")
+    says, since = ("answers", "") if since_ms is None else ("has answered", f" since {time_of(since_ms)}")
+    if counted == 0 or missing is None:
+        return f"no matcher {says} for any partition{since}"
     noun = "partition" if len(missing) == 1 else "partitions"
     named = ", ".join(str(one) for one in missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
     of = "" if counted is None else f" (of {counted + len(missing)})"
-    return f"no matcher answers for {noun} {named}{of}"
+    return f"no matcher {says} for {noun} {named}{of}{since}"
 
 
 def nothing_counted(shown: dict[str, Any]) -> bool:

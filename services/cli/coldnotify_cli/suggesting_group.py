@@ -32,6 +32,6 @@ class SuggestingGroup(click.Group):
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-"):
             near = difflib.get_close_matches(name, known, n=1)
-            meant = f"; is {near[0]!r} meant?" if near else ""
+            meant = f"; did you mean {near[0]!r}?" if near else ""
             raise click.UsageError(f"there is no command {name!r}{meant}", ctx)
         return super().resolve_command(ctx, args)

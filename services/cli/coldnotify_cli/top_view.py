@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 
 from coldnotify_schemas.visible import visible
 from rich.console import Group, RenderableType
+from rich.styled import Styled
 from rich.table import Table
 from rich.text import Text
 
 from coldnotify_cli.counted import nothing_counted, uncounted
+from coldnotify_cli.tables import time_of
 
 Overview = dict[str, Any]
 
@@ -37,12 +39,12 @@ def headline(shown: Overview) -> list[str]:
         return format(value, words) if known else "-"
 
     lines = [
-        f"clients {clients}  online {online}  lacking something {lacking}  "
+        f"clients {clients}  online {online}  behind {lacking}  "
         f"overdue {overdue} (longer than {duration(shown['overdue_s'])})",
         f"publishes {said(by_matchers, traffic['publishes_per_s'], '.1f')}/s  "
         f"deliveries {said(by_gateways, traffic['deliveries_per_s'], '.1f')}/s  "
         f"sent {said(by_gateways, traffic['sent_bytes_per_s'] / 1024, '.1f')} KiB/s  over {shown['window_s']:.0f} s",
-        f"publish to socket: half within {seconds(latency['p50_s'])}, 99% within {seconds(latency['p99_s'])}  "
+        f"publish to socket: median {seconds(latency['p50_s'])}, 99% within {seconds(latency['p99_s'])}  "
         f"lag: objects {said(by_matchers, lag['objects'], '.0f')}, "
         f"requests {said(by_matchers, lag['requests'], '.0f')}",
     ]
@@ -115,6 +117,12 @@ def rich_view(shown: Overview) -> RenderableType:
             table.add_row(*(Text(cell) for cell in row))
         parts.append(table)
     return Group(*parts)
+
+
+def old_view(problem: str, shown: Overview) -> RenderableType:
+    """Returns the problem, and below it what was shown before it, dimmed, with the time that it is from."""
+    said = Text(f"{problem}\nnumbers are from {time_of(shown['now_ms'])}", style="bold red")
+    return Group(said, Styled(rich_view(shown), "dim"))
 
 
 def age(since_ms: int | None, now_ms: int) -> str:

@@ -42,9 +42,9 @@ def test_the_version_is_told() -> None:
     ("arguments", "code", "words"),
     [
         (["nope"], 2, "there is no command 'nope'"),
-        (["pubish"], 2, "is 'publish' meant?"),
-        (["topics", "pln"], 2, "is 'plan' meant?"),
-        (["tenant", "sett"], 2, "is 'set' meant?"),
+        (["pubish"], 2, "did you mean 'publish'?"),
+        (["topics", "pln"], 2, "did you mean 'plan'?"),
+        (["tenant", "sett"], 2, "did you mean 'set'?"),
         (["publish", "d", "g"], 2, "Missing argument 'OBJECT'"),
         (["publish", "d", "b c", "o"], 2, "group: 'b c' is not a name"),
         (["publish", "d", "g", ""], 2, "object: '' has 0 bytes"),
@@ -115,7 +115,7 @@ def test_shells_complete_commands_and_flags(shell: str) -> None:
 
 def test_a_variable_that_is_no_setting_is_warned_of() -> None:
     done = coldnotify("token", "/nowhere", "--client", "d/g/c", kafak="x")
-    assert "Warning: COLDNOTIFY_KAFAK: no setting has this name; is COLDNOTIFY_KAFKA meant?" in done.stderr
+    assert "Warning: COLDNOTIFY_KAFAK: no setting has this name; did you mean COLDNOTIFY_KAFKA?" in done.stderr
 
 
 _KNOWN = """

@@ -126,7 +126,7 @@ def test_variables_that_nobody_knows_are_warned_of(tmp_path: Path) -> None:
     }
     with RunningCommand(tmp_path / "output", "http", **settings) as http:
         http.wait_for(lambda: http_status(int(port), "/healthz") == 200)
-        assert "COLDNOTIFY_HTTP_PROT: no setting has this name; is COLDNOTIFY_HTTP_PORT meant?" in http.output
+        assert "COLDNOTIFY_HTTP_PROT: no setting has this name; did you mean COLDNOTIFY_HTTP_PORT?" in http.output
         assert http.output.count("no setting has this name") == 1
 
 

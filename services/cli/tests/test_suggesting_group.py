@@ -19,7 +19,10 @@ def apple() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "said"),
-    [("aple", "Error: there is no command 'aple'; is 'apple' meant?"), ("pear", "Error: there is no command 'pear'\n")],
+    [
+        ("aple", "Error: there is no command 'aple'; did you mean 'apple'?"),
+        ("pear", "Error: there is no command 'pear'\n"),
+    ],
 )
 def test_a_misspelt_command_suggests_similar_ones(typed: str, said: str) -> None:
     done = CliRunner().invoke(fruit, [typed])

@@ -3,6 +3,7 @@
 Stands for: top_view, counted
 """
 
+import io
 import json
 import os
 import pty
@@ -16,9 +17,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_cli.top_view import duration, plain
+from coldnotify_cli.top_view import duration, old_view, plain
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_testkit.command import COMMAND, coldnotify
+from rich.console import Console
 
 NOW_MS = 1_700_000_000_000
 OVERVIEW: dict[str, Any] = {
@@ -57,9 +59,9 @@ def node() -> Iterator[str]:
 
 def test_once_is_plain_lines(node: str) -> None:
     lines = coldnotify("top", "--once", http=node).stdout.splitlines()
-    assert lines[0].startswith("clients 3  online 2  lacking something 1  overdue 1 (longer than 1 h)")
+    assert lines[0].startswith("clients 3  online 2  behind 1  overdue 1 (longer than 1 h)")
     assert lines[1].startswith("publishes 1.5/s  deliveries 3.0/s  sent 2.0 KiB/s  over 60 s")
-    assert "half within 12 ms, 99% within 1.5 s" in lines[2]
+    assert "median 12 ms, 99% within 1.5 s" in lines[2]
     assert lines[3] == "matcher m:2 cannot be asked: no answer within 3 s"
     assert lines[-1] == ""
     text = "\n".join(lines)
@@ -106,7 +108,7 @@ def test_nothing_is_counted_if_no_matcher_answers(partitions: dict[str, Any] | N
         assert coldnotify("top", "--once", "--json", http=address).returncode == 1
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("clients -  online -  lacking something -  overdue - (longer than 1 h)")
+    assert lines[0].startswith("clients -  online -  behind -  overdue - (longer than 1 h)")
     assert lines[1].startswith("publishes -/s  deliveries 3.0/s")
     assert lines[2].endswith("lag: objects -, requests -")
     assert lines[3] == "matcher m:1 cannot be asked: no answer within 3 s"
@@ -124,12 +126,41 @@ def test_uncounted_partitions_are_reported() -> None:
     assert lines[0].startswith("clients 3 ")
     assert "no matcher answers for partitions 1, 3 (of 8): counts are too low" in lines
     assert "(not known)" in lines, "whether anything is undelivered there"
+    assert done.stderr == "Warning: no matcher answers for partitions 1, 3 (of 8): counts are too low\n"
+    since = OVERVIEW | {"partitions": {"counted": 6, "missing": [1, 3], "since_ms": NOW_MS}}
+    said = "no matcher has answered for partitions 1, 3 (of 8) since 2023-11-14 22:13:20+00:00: counts are too low"
+    assert said in plain(since)
     many = OVERVIEW | {"partitions": {"counted": 1, "missing": list(range(1, 12))}}
     assert "no matcher answers for partitions 1, 2, 3, 4, 5, 6, 7, 8, ... (of 12): counts are too low" in plain(many)
     one = OVERVIEW | {"partitions": {"counted": 3, "missing": [2]}}
     assert "no matcher answers for partition 2 (of 4): counts are too low" in plain(one)
     former = {name: value for name, value in OVERVIEW.items() if name != "partitions"}
     assert "not all matchers answer: counts are too low" in plain(former), "of an HTTP service of the release before"
+
+
+def test_a_pipe_that_ends_without_any_answer_is_an_error() -> None:
+    silent = OVERVIEW | {"partitions": {"counted": 0, "missing": [0], "since_ms": NOW_MS}}
+    with answering(silent) as address:
+        environ = os.environ | {"COLDNOTIFY_HTTP": address}
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            [COMMAND, "top", "--every-s", "1"], env=environ, text=True, stdout=pipe, stderr=pipe
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("clients -  online -")
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said.startswith("Error: no matcher has answered for any partition since 2023-11-14")
+
+
+def test_the_old_view_has_the_problem_and_the_numbers_with_their_time() -> None:
+    console = Console(width=160, record=True, file=io.StringIO(), force_terminal=True)
+    console.print(old_view("no answer within 3 s", OVERVIEW))
+    text = console.export_text(styles=True)
+    assert "no answer within 3 s" in text
+    assert "numbers are from 2023-11-14 22:13:20+00:00" in text
+    assert "clients 3" in text.partition("\x1b[2m")[2], "dimmed"
 
 
 def test_partial_sums_are_reported() -> None:

@@ -57,6 +57,7 @@ class HttpOverview:
         self._history: deque[list[float | None]] = deque(maxlen=round(15 * 60 / REFRESH_S))
         self._latest: dict[str, Any] | None = None
         self._latest_s = 0.0
+        self._answered = AnsweredPartitions()
         self._viewers = Shared(VIEWERS_MAX, VIEWERS_PER_IDENTITY_MAX)
         self._stopping = asyncio.Event()
 
@@ -140,7 +141,7 @@ class HttpOverview:
                 domains.setdefault(domain, Counter()).update(of_domain)
         now_ms = time.time_ns() // 1_000_000
         lag = {"objects": figures["gauges"]["lag_objects"], "requests": figures["gauges"]["lag_requests"]}
-        partitions = _counted(matchers)
+        partitions = self._answered.counted(matchers, now_ms)
         # What nobody has said is no 0.
         by_matchers, by_gateways = (any(one.status == 200 for one in of) for of in (of_matchers, of_gateways))
         whole = partitions["missing"] == []
@@ -199,15 +200,33 @@ async def _write(response: web.StreamResponse, event: bytes) -> None:
         await response.write(event + b"\n\n")
 
 
-def _counted(matchers: list[NodeAnswer]) -> dict[str, Any]:
-    """Returns how many partitions were counted, and the numbers of the others; None if their number is unknown."""
-    bodies = [body for _, body in good(matchers)]
-    if any("partitions" not in body for body in bodies):
-        # A matcher of the release before says neither: what it serves is counted if each has answered.
-        return {"counted": None, "missing": [] if len(bodies) == len(matchers) else None}
-    counted = {number for body in bodies for number in body["partitions"]}
-    count = max((body["partitions_count"] or 0 for body in bodies), default=0)
-    return {"counted": len(counted), "missing": sorted(set(range(count)) - counted) if count else None}
+class AnsweredPartitions:
+    """Remembers how many partitions there are, and when a matcher last answered for each of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._answered_ms: dict[int, int] = {}
+
+    def counted(self, matchers: list[NodeAnswer], now_ms: int) -> dict[str, Any]:
+        """Returns how many partitions were counted, the numbers of the others and the oldest of their last answers.
+
+        The numbers are None if this node has never learnt how many there are, the time if one has never been counted.
+        """
+        bodies = [body for _, body in good(matchers)]
+        if any("partitions" not in body for body in bodies):
+            # A matcher of the release before says neither: what it serves is counted if each has answered.
+            return {"counted": None, "missing": [] if len(bodies) == len(matchers) else None, "since_ms": None}
+        counted = {number for body in bodies for number in body["partitions"]}
+        self._answered_ms.update(dict.fromkeys(counted, now_ms))
+        # There are never fewer than before.
+        self._count = max([self._count, *(body["partitions_count"] or 0 for body in bodies)])
+        missing = sorted(set(range(self._count)) - counted)
+        known = bool(missing) and all(number in self._answered_ms for number in missing)
+        return {
+            "counted": len(counted),
+            "missing": missing if self._count else None,
+            "since_ms": min(self._answered_ms[number] for number in missing) if known else None,
+        }
 
 
 def _process(answer: NodeAnswer, fields: dict[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from coldnotify_common.http.admin import AdminServer, bound_port, listen
 from coldnotify_common.http.web import Handler, json_errors
 from coldnotify_common.http.web_auth import IDENTITY
 from coldnotify_common.security.identity import ANYBODY, Identity
-from coldnotify_http.node_client import NodeClient
-from coldnotify_http.overview_endpoints import HttpOverview
+from coldnotify_http.node_client import NodeAnswer, NodeClient
+from coldnotify_http.overview_endpoints import AnsweredPartitions, HttpOverview
 from coldnotify_http.settings import HttpSettings
 from yarl import URL
 
@@ -114,17 +114,29 @@ async def test_the_overview_lists_the_counted_partitions(
 ) -> None:
     async with node(None, first, second) as (url, _, _), ClientSession() as client:
         async with client.get(f"{url}/v1/overview") as response:
-            assert (await response.json())["partitions"] == {"counted": counted, "missing": missing}
+            assert (await response.json())["partitions"] == {"counted": counted, "missing": missing, "since_ms": None}
         async with client.get(f"{url}/v1/console/events") as stream:
             online, overdue = (await read_event(stream))["history"][0][-2:]
     assert (online, overdue) == ((4, 2) if missing == [] else (None, None)), "a sum over a part is no point of a line"
+
+
+def test_the_last_answer_for_missing_partitions_is_remembered() -> None:
+    answered = AnsweredPartitions()
+    both = [NodeAnswer("m:1", 200, serving(0, 2)), NodeAnswer("m:2", 200, serving(1, 3))]
+    silent = [NodeAnswer(one, 0, {"error": "no answer within 3 s"}) for one in ("m:1", "m:2")]
+    assert answered.counted(both, 1000) == {"counted": 4, "missing": [], "since_ms": None}
+    assert answered.counted([both[0], silent[1]], 2000) == {"counted": 2, "missing": [1, 3], "since_ms": 1000}
+    assert answered.counted([both[0], silent[1]], 3000) == {"counted": 2, "missing": [1, 3], "since_ms": 1000}
+    assert answered.counted(silent, 4000) == {"counted": 0, "missing": [0, 1, 2, 3], "since_ms": 1000}
+    assert answered.counted([silent[0], both[1]], 5000) == {"counted": 2, "missing": [0, 2], "since_ms": 3000}
+    assert answered.counted([NodeAnswer("m:1", 200, serving(0, of=6))], 6000)["since_ms"] is None, "4 and 5: never"
 
 
 async def test_a_point_has_no_numbers_if_nobody_answers() -> None:
     asking = NodeClient(HttpSettings(matcher="127.0.0.1:1", gateway_http="127.0.0.1:1"))
     shown = await HttpOverview(asking, overdue_s=77)._now()
     await asking.close()
-    assert shown["partitions"] == {"counted": 0, "missing": None}
+    assert shown["partitions"] == {"counted": 0, "missing": None, "since_ms": None}
     assert shown["history"][0][1:] == [None] * 7
 
 

@@ -28,22 +28,23 @@ _Text = Callable[[Any], list[str]]
 def command_top(once: bool, every_s: float, as_json: bool, settings: HttpNodeSettings) -> int:
     """Show the busiest groups, the slowest clients and the oldest undelivered versions of all matchers and gateways.
 
-    On a terminal the display is refreshed until Ctrl-C; a pipe gets plain lines. With --once, exit code 1 if no matcher
-    answers for any partition.
+    On a terminal the display is refreshed until Ctrl-C; where matchers do not answer it keeps the last numbers, dimmed.
+    A pipe gets plain lines, and stderr the partitions that no matcher answers for. Exit code 1 if the last look had no
+    answer for any partition.
     """
     node = HttpNode(settings)
     with stop_flag() as stop:
         first = _first(node, stop)
         if as_json:
-            _print_again(node, first, stop, every_s, once=once, text=lambda shown: [json.dumps(shown)])
+            last = _print_again(node, first, stop, every_s, once=once, text=lambda shown: [json.dumps(shown)])
         elif once or not sys.stdout.isatty():
             from coldnotify_cli.top_view import plain
 
-            _print_again(node, first, stop, every_s, once=once, text=lambda shown: [*plain(shown), ""])
+            last = _print_again(node, first, stop, every_s, once=once, text=lambda shown: [*plain(shown), ""])
         else:
-            _refresh(node, first, stop, every_s)
-    if once and nothing_counted(first):
-        raise click.ClickException(uncounted(first))
+            last = _refresh(node, first, stop, every_s)
+    if nothing_counted(last):
+        raise click.ClickException(uncounted(last))
     return 0
 
 
@@ -55,21 +56,35 @@ def _first(node: HttpNode, stop: StopFlag) -> Any:
     return shown
 
 
-def _print_again(node: HttpNode, shown: Any, stop: StopFlag, every_s: float, *, once: bool, text: _Text) -> None:
-    echo(*text(shown))
-    while not once and not stop.wait(every_s):
-        echo(*text(node.get("overview")))
+def _print_again(node: HttpNode, shown: Any, stop: StopFlag, every_s: float, *, once: bool, text: _Text) -> Any:
+    said = ""
+    while True:
+        echo(*text(shown))
+        words = uncounted(shown)
+        if words not in ("", said) and not nothing_counted(shown):
+            echo(f"Warning: {words}: counts are too low", err=True)
+        said = words
+        if once or stop.wait(every_s):
+            return shown
+        shown = node.get("overview")
 
 
-def _refresh(node: HttpNode, shown: Any, stop: StopFlag, every_s: float) -> None:
+def _refresh(node: HttpNode, shown: Any, stop: StopFlag, every_s: float) -> Any:
+    """Returns the last answer."""
     from rich.live import Live
-    from rich.text import Text
 
-    from coldnotify_cli.top_view import rich_view
+    from coldnotify_cli.top_view import old_view, rich_view
 
+    whole = None if uncounted(shown) else shown
     with Live(rich_view(shown), screen=True, auto_refresh=False) as live:
         while not stop.wait(every_s):
             try:
-                live.update(rich_view(node.get("overview")), refresh=True)
+                shown = node.get("overview")
             except click.ClickException as error:
-                live.update(Text(visible_lines(error.format_message())), refresh=True)
+                live.update(old_view(visible_lines(error.format_message()), whole or shown), refresh=True)
+                continue
+            words = uncounted(shown)
+            if not words:
+                whole = shown
+            live.update(rich_view(shown) if whole is None or not words else old_view(words, whole), refresh=True)
+    return shown

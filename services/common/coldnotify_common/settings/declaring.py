@@ -319,7 +319,7 @@ def unknown_variables(
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            warnings.append(f"{name}: no setting has this name" + (f"; is {near[0]} meant?" if near else ""))
+            warnings.append(f"{name}: no setting has this name" + (f"; did you mean {near[0]}?" if near else ""))
     return warnings
 
 

@@ -109,7 +109,7 @@ def test_a_command_with_a_bad_setting_is_wrong_use(flags: list[str], environ: di
 def test_variables_that_nobody_knows_are_told_with_the_name_that_was_meant() -> None:
     environ = {"COLDNOTIFY_LAMP_PROT": "1", "COLDNOTIFY_KAFKA": "x", "HOME": "/", "COLDNOTIFY_DATA": "d"}
     (warning,) = unknown_variables(environ, [LampSettings], others=["COLDNOTIFY_DATA"])
-    assert warning == "COLDNOTIFY_LAMP_PROT: no setting has this name; is COLDNOTIFY_LAMP_PORT meant?"
+    assert warning == "COLDNOTIFY_LAMP_PROT: no setting has this name; did you mean COLDNOTIFY_LAMP_PORT?"
 
 
 def test_the_table_says_flag_variable_default_limits_and_meaning() -> None:

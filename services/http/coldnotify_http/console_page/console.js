@@ -32,22 +32,24 @@ const RECONNECT_MS = [500, 1000, 2000, 5000, 10000];
 // -- the overview ------------------------------------------------------------------------------------------------------
 
 let history = [];
-let known = null; // the newest overview with anything counted
+let known = null; // the newest overview with everything counted; until there is one, the newest with anything
+let isWhole = false; // whether `known` is one with everything
 
 // Returns what the stream is worth: [class, words].
 function show(shown) {
-  const { counted, missing } = shown.partitions;
+  const { counted } = shown.partitions;
   const isFirst = known === null;
-  if (counted !== 0) known = shown;
+  const lacking = uncounted(shown.partitions);
+  if (!lacking || (!isWhole && counted !== 0)) known = shown;
+  isWhole ||= !lacking;
   if (isFirst && known !== null && place().view === "search") go(false); // it looks through these groups
   history = [...history, ...shown.history].slice(-CHART_POINTS);
   const problems = [...shown.matchers.map((one) => ["matcher", one]), ...shown.gateways.map((one) => ["gateway", one])]
     .filter(([, one]) => one.error !== null)
     .map(([kind, one]) => `${kind} ${one.address} cannot be asked: ${one.error}`);
   if (shown.partial) problems.push("There are too many clients to look at all of them at once: sums are too low.");
-  const lacking = uncounted(counted, missing);
   if (lacking) {
-    const shownAs = known === shown ? "are too low" : known === null ? "are not known" : `are of ${time(known.now_ms)}`;
+    const shownAs = known === shown ? "are too low" : known === null ? "are not known" : `are from ${time(known.now_ms)}`;
     problems.push(`${lacking[0].toUpperCase()}${lacking.slice(1)}: counts of clients and objects ${shownAs}.`);
   }
   update(byId("problems"), ...problems.map((words) => element("li", {}, words)));
@@ -71,15 +73,17 @@ function show(shown) {
   groups(known ?? shown, lacking);
   slowest(known ?? shown, lacking);
   oldest(known ?? shown, lacking);
-  return lacking ? ["partial", `live, but ${lacking}`] : ["live", "live"];
+  return lacking ? ["partial", `live, but ${uncounted({ ...shown.partitions, since_ms: null })}`] : ["live", "live"];
 }
 
 // Which partitions are not counted, in words; "" where all are.
-function uncounted(counted, missing) {
-  if (missing === null) return counted === 0 ? "no matcher answers for any partition" : "not all matchers answer";
-  if (missing.length === 0) return "";
+function uncounted({ counted, missing, since_ms: sinceMs }) {
+  if (missing?.length === 0) return "";
+  if (counted !== 0 && missing === null) return "not all matchers answer";
+  const [says, since] = sinceMs ? ["has answered", ` since ${time(sinceMs)}`] : ["answers", ""];
+  if (counted === 0) return `no matcher ${says} for any partition${since}`;
   const named = `${missing.slice(0, PARTITIONS_NAMED).join(", ")}${missing.length > PARTITIONS_NAMED ? ", …" : ""}`;
-  return `no matcher answers for ${missing.length === 1 ? "partition" : "partitions"} ${named} (of ${counted + missing.length})`;
+  return `no matcher ${says} for ${missing.length === 1 ? "partition" : "partitions"} ${named} (of ${counted + missing.length})${since}`;
 }
 
 function tiles(all) {
