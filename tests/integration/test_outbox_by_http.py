@@ -25,7 +25,7 @@ url, directory, begin = sys.argv[1:]
 publisher = HttpPublisher(url, outbox=directory)
 for number in range(int(begin), {MESSAGES}):
     publisher.send("{DOMAIN}", "{GROUP}", "numbers", number, id=str(number))
-    publisher.publish("{DOMAIN}", "{GROUP}", "object-%d" % (number % 5), number + 1)
+    publisher.publish("{DOMAIN}", "{GROUP}", "object-%d" % (number % 5), version=number + 1)
     print(number, flush=True)
 publisher.close(0)
 """

@@ -105,7 +105,7 @@ def test_a_publish_that_changes_nothing_says_so_whichever_way_it_goes(up: Up) ->
         wait_for(lambda: told.seen, "registered")
 
         def publish(version: int | None, payload: object = None) -> Any:
-            return publisher.publish("animal.observer", "styles", "o", version, payload)
+            return publisher.publish("animal.observer", "styles", "o", payload, version=version)
 
         assert publish(1).outcome(timeout_s=60).outcome == "published"
         assert publish(1).outcome(timeout_s=60).outcome == "repeated"
@@ -151,8 +151,8 @@ def test_a_version_that_is_outdone_while_it_is_waited_for_counts_as_applied(up: 
     ):
         ou.register("o").subscribe(told)
         wait_for(lambda: told.seen, "registered")
-        first = publisher.publish("animal.observer", "outdone", "o", 1)
-        publisher.publish("animal.observer", "outdone", "o", 2)
+        first = publisher.publish("animal.observer", "outdone", "o", version=1)
+        publisher.publish("animal.observer", "outdone", "o", version=2)
         wait_for(told.reaches("o", 2), "the newer one is told")
         assert first.applied_by(1.0, timeout_s=60) == (1, 0)
         assert first.outcome(timeout_s=60).outcome == "published"
@@ -179,7 +179,7 @@ def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(
     finally:
         thaw(pid)
     with own.publisher(http=own.report["http"]) as publisher:
-        stale = publisher.publish("animal.observer", "away", "o", 1)
+        stale = publisher.publish("animal.observer", "away", "o", version=1)
         assert stale.outcome(timeout_s=60).outcome == "stale"
         # Another matcher has read the same log: it says the same.
         before = own.kill("matcher")

@@ -206,7 +206,7 @@ def test_what_a_client_publishes_waits_for_a_service_that_takes_it(
             told = Recorder()
             client.register("a").subscribe(told)
             sent = [client.send("tasks", number) for number in range(3)]
-            client.publish("b", 7)
+            client.publish("b", version=7)
             assert client.wait_caught_up(timeout_s=LIMIT_S), client.status
             for version in (1, 2):
                 publish(kafka, "a", version)

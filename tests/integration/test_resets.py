@@ -28,7 +28,7 @@ def test_a_reset_outdoes_the_highest_version_of_the_highest_incarnation(up: Up) 
     ):
         ou.register("lamp").subscribe(told)
         assert ou.wait_caught_up(60)
-        drive(up, publisher.publish(DOMAIN, GROUP, "lamp", 1).partition)
+        drive(up, publisher.publish(DOMAIN, GROUP, "lamp", version=1).partition)
         wait_for(lambda: told.newest("lamp") == VERSION_MAX, "driven to the end")
         assert publisher.publish(DOMAIN, GROUP, "lamp").outcome(60).outcome == "stale"
 
@@ -36,5 +36,5 @@ def test_a_reset_outdoes_the_highest_version_of_the_highest_incarnation(up: Up) 
             reset = coldnotify("object", "reset", DOMAIN, GROUP, "lamp", "--version", str(begins), "--yes", **settings)
             assert (reset.returncode, reset.stdout.split()[-1]) == (0, "published"), reset.stderr
             wait_for(lambda: told.newest("lamp") == begins, "the reset is told")  # noqa: B023
-        assert publisher.publish(DOMAIN, GROUP, "lamp", 4).applied_by(1.0, timeout_s=60) == (1, 0)
+        assert publisher.publish(DOMAIN, GROUP, "lamp", version=4).applied_by(1.0, timeout_s=60) == (1, 0)
         assert told.newest("lamp") == 4

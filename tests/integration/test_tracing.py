@@ -137,7 +137,9 @@ def test_a_publish_is_one_trace_from_the_publisher_to_the_delivery(
                     collector,
                     10,
                     2,
-                    lambda version, header: publisher.publish(DOMAIN, GROUP, "camera", version, traceparent=header),
+                    lambda version, header: publisher.publish(
+                        DOMAIN, GROUP, "camera", version=version, traceparent=header
+                    ),
                 )
             assert [(name, above) for _, name, _, above in steps] == [
                 ("match", bytes.fromhex(ABOVE)),

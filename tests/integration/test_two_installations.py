@@ -43,7 +43,7 @@ def publish(up: Up, prefix: str) -> None:
     *earlier, last = range(1, VERSIONS[prefix] + 1)
     with up.publisher() as publisher:
         for version in earlier:
-            publisher.publish(DOMAIN, GROUP, "lamp", version)
+            publisher.publish(DOMAIN, GROUP, "lamp", version=version)
         publisher.send(DOMAIN, GROUP, "alarm", prefix.encode())
     url = f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/objects/lamp"
     with urlopen(Request(url, b'{"version": %d}' % last, method="POST"), timeout=60):

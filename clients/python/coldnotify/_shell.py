@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, overload
 
 from coldnotify_schemas.names import check_name, check_object
 
@@ -25,6 +25,7 @@ from coldnotify._core.wishes import Wishes
 from coldnotify._forked import Owner, in_children
 from coldnotify._outbox.outbox_base import Pending
 from coldnotify._outbox.session_publishing import Publication, SessionPublishing
+from coldnotify._payload_first import payload_first
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscriber, Subscription
 from coldnotify._run import NotifyRun, OnError
 from coldnotify._tls import ContextKeeper
@@ -231,12 +232,37 @@ class NotifyShell:
 
     # Publishing
 
+    @overload
     def publish(
         self,
         object_id: str,
-        version: int | None = None,
         payload: object = None,
         *,
+        version: int | None = None,
+        deleted: bool = False,
+        expires_at: int | None = None,
+        priority: str | None = None,
+        acknowledged: Literal[True] = True,
+    ) -> Publication: ...
+    @overload
+    def publish(
+        self,
+        object_id: str,
+        payload: object = None,
+        *,
+        version: int | None = None,
+        deleted: bool = False,
+        expires_at: int | None = None,
+        priority: str | None = None,
+        acknowledged: bool,
+    ) -> Publication | None: ...
+    @payload_first
+    def publish(
+        self,
+        object_id: str,
+        payload: object = None,
+        *,
+        version: int | None = None,
         deleted: bool = False,
         expires_at: int | None = None,
         priority: str | None = None,
@@ -245,10 +271,10 @@ class NotifyShell:
         """Publishes a version of an object of this client's group, on its session; now, or once there is one.
 
         Returns once it is accepted; with an outbox, once it is durable there. It is sent until the service answers.
-        `version`: None: the time in ms, or above the newest version known here. `payload`: any JSON value, at most 4
-        KiB. `expires_at`: Unix time in ms. A newer publish of the object replaces one that waits. The other clients are
-        told, not this one. `priority`: "high" is told them before what waits for them. `acknowledged=False`: at most
-        once, in the present session, and None is returned. Raises ValueError, OutboxFull, OutboxError.
+        `payload`: any JSON value, at most 4 KiB. `version`: None: the time in ms, or above the newest version known
+        here. `expires_at`: Unix time in ms. A newer publish of the object replaces one that waits. The other clients
+        are told, not this one. `priority`: "high" is told them before what waits for them. `acknowledged=False`: at
+        most once, in the present session, and None is returned. Raises ValueError, OutboxFull, OutboxError.
         """
         identity = self._identity
         outgoing = version_of(
@@ -263,6 +289,30 @@ class NotifyShell:
         )
         return self._publish(outgoing, acknowledged=acknowledged)
 
+    @overload
+    def send(
+        self,
+        channel: str,
+        payload: object,
+        *,
+        id: str | None = None,
+        to: Iterable[str] = (),
+        expires_at: int | None = None,
+        priority: str | None = None,
+        acknowledged: Literal[True] = True,
+    ) -> Publication: ...
+    @overload
+    def send(
+        self,
+        channel: str,
+        payload: object,
+        *,
+        id: str | None = None,
+        to: Iterable[str] = (),
+        expires_at: int | None = None,
+        priority: str | None = None,
+        acknowledged: bool,
+    ) -> Publication | None: ...
     def send(
         self,
         channel: str,

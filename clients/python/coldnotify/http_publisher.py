@@ -42,6 +42,7 @@ from urllib.request import Request, urlopen
 from coldnotify._core.publishing.outgoing import Outgoing, message_of, version_of
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
+from coldnotify._payload_first import payload_first
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
 from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Sent
@@ -163,14 +164,15 @@ class HttpPublisher(MayHaveOutbox):
         """Publishes that were refused until now. Each was sent again, or ended by PublishTimeout."""
         return self._turns.refused
 
+    @payload_first
     def publish(
         self,
         domain: str,
         group_id: str,
         object_id: str,
-        version: int | None = None,
         payload: object = None,
         *,
+        version: int | None = None,
         source: str | None = None,
         expires_at: int | None = None,
         deleted: bool = False,

@@ -67,6 +67,7 @@ from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from coldnotify._effect import Newest, Outcome
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
+from coldnotify._payload_first import payload_first
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
 from coldnotify._publishing.applied import (
     OFFSET_NOT_KNOWN,
@@ -226,14 +227,15 @@ class Publisher(MayHaveOutbox):
 
     # -- publishing ----------------------------------------------------------------------------------------------------
 
+    @payload_first
     def publish(
         self,
         domain: str,
         group_id: str,
         object_id: str,
-        version: int | None = None,
         payload: object = None,
         *,
+        version: int | None = None,
         source: str | None = None,
         expires_at: int | None = None,
         deleted: bool = False,
@@ -244,8 +246,8 @@ class Publisher(MayHaveOutbox):
     ) -> Receipt:
         """Publishes one version of an object; returns when it is durable.
 
-        `version`: 0 to 2^63-1; None: the record's Kafka timestamp, and numbers below it are stale from then on.
-        `payload`: any JSON value of at most 4 KiB; None: no payload. `source`: the client that caused it, which is not
+        `payload`: any JSON value of at most 4 KiB; None: no payload. `version`: 0 to 2^63-1; None: the record's Kafka
+        timestamp, and numbers below it are stale from then on. `source`: the client that caused it, which is not
         told of it unless it registers again or has no cursor. `expires_at`: Unix time in ms from which on the payload
         is not delivered. `deleted`: the object is gone, which is a version like any other. `incarnation`: starts the
         versions over if it is higher than the one in force. `description`: the object's description, as in describe();
@@ -269,14 +271,15 @@ class Publisher(MayHaveOutbox):
             self.describe(domain, group_id, object_id, description, traceparent=traceparent)
         return self.publish_record(domain, group_id, object_id, record, traceparent=traceparent)
 
+    @payload_first
     async def publish_async(
         self,
         domain: str,
         group_id: str,
         object_id: str,
-        version: int | None = None,
         payload: object = None,
         *,
+        version: int | None = None,
         source: str | None = None,
         expires_at: int | None = None,
         deleted: bool = False,

@@ -233,7 +233,7 @@ def test_waiting_for_the_impossible_raises_at_once() -> None:
 @pytest.mark.kafka
 def test_a_publish_can_be_waited_for(bootstrap: str) -> None:
     with played_ledger(says(1, 0, position=1 << 40)) as ledger, Publisher(bootstrap, http=ledger.url) as publisher:
-        assert publisher.publish(DOMAIN, GROUP, "o", 1).applied_by(1) == Applied(1, 0)
+        assert publisher.publish(DOMAIN, GROUP, "o", version=1).applied_by(1) == Applied(1, 0)
         (many,) = publisher.publish_many(DOMAIN, GROUP, {"p": {"version": 2}})
         assert many.applied_by(1.0) == Applied(1, 0)
         assert "/objects/p/lacking?version=2" in ledger.asked[-1]

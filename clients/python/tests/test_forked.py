@@ -197,7 +197,7 @@ USES = """
 def uses(notify, registration, subscription, publication):
     return [said_by(call) for call in (
         lambda: notify.caught_up, lambda: notify.connected, lambda: notify.status, lambda: notify.pending(),
-        lambda: notify.publish("x", 1), lambda: notify.send("x", 1), lambda: notify.publish("x", 1, acknowledged=False),
+        lambda: notify.publish("x"), lambda: notify.send("x", 1), lambda: notify.publish("x", acknowledged=False),
         lambda: notify.register("x"), lambda: notify.unregister("x"), lambda: notify.register_only(["x"]),
         lambda: notify.register_query("x"), lambda: notify.register_prefix("x"), lambda: notify.unregister_query("x"),
         lambda: notify.channel("x"), lambda: notify.unregister_channel("x"), lambda: registration.current,
@@ -212,7 +212,7 @@ connection = Connection(f"127.0.0.1:{port}", ca_cert=ca or None)
 with Notify(DOMAIN, GROUP, CLIENT, State(state), connection, outbox=f"{state}.outbox") as notify:
     registration = notify.register("a")
     subscription = registration.subscribe(lambda n: told.append(n.version))
-    publication = notify.publish("own", 1)
+    publication = notify.publish("own", version=1)
     assert notify.wait_caught_up(60)
     publication.wait(60)
     if how == "locked":
@@ -250,7 +250,7 @@ async def main():
     async with aio.Notify(DOMAIN, GROUP, CLIENT, State(state), connection, outbox=f"{state}.outbox") as notify:
         registration = notify.register("a")
         subscription = registration.subscribe(lambda n: told.append(n.version))
-        publication = notify.publish("own", 1)
+        publication = notify.publish("own", version=1)
         assert await notify.wait_caught_up(60)
         await publication
         reader, writer = os.pipe()

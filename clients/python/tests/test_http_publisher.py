@@ -85,7 +85,7 @@ def service() -> Iterator[Service]:
 def test_a_publish_is_answered_with_what_kafka_said(service: Service) -> None:
     service.answer = {"version": 7, "partition": 3, "offset": 41}
     publisher = HttpPublisher(service.address, token="t")
-    assert publisher.publish("d", "g", "a/b", 7, {"x": 1}, deleted=True) == Published(7, 3, 41)
+    assert publisher.publish("d", "g", "a/b", {"x": 1}, version=7, deleted=True) == Published(7, 3, 41)
     publisher.publish("d", "g", "a/b")
     record = {"version": 7, "payload": {"x": 1}, "deleted": True}
     assert service.asked == [("POST", f"{PATH}?outcome=no", record), ("POST", f"{PATH}?outcome=no", {})]
@@ -165,7 +165,7 @@ def test_a_refused_request_is_retried_and_the_application_sees_a_delay(service: 
     publisher = HttpPublisher(service.address)
     service.status, service.answer, service.retry_after = status, REFUSAL | {"retry_after_s": 0.05}, "1"
     service.then = (200, {"version": 7, "partition": 3, "offset": 41})
-    assert publisher.publish("d", "g", "o", 7) == Published(7, 3, 41)
+    assert publisher.publish("d", "g", "o", version=7) == Published(7, 3, 41)
     assert (len(service.asked), publisher.refused) == (2, 1)
     assert publisher.interval_s > 0
 
@@ -174,7 +174,7 @@ def test_a_request_refused_for_too_long_raises_a_timeout_with_the_reason(service
     publisher = HttpPublisher(service.address, timeout_s=0.5)
     service.status, service.answer, service.retry_after = 503, REFUSAL, "0"
     with pytest.raises(PublishTimeout, match=r"too many objects .*, since 0.5 s; nothing was written") as caught:
-        publisher.publish("d", "g", "o", 7)
+        publisher.publish("d", "g", "o", version=7)
     assert not caught.value.indeterminate
     assert len(service.asked) >= 2
 
@@ -188,7 +188,7 @@ def test_other_failures_are_raised_at_once(
 ) -> None:
     service.status, service.answer, service.retry_after = status, {"error": "e", "outcome": outcome}, retry_after
     with pytest.raises(PublishError) as caught:
-        HttpPublisher(service.address).publish("d", "g", "o", 7)
+        HttpPublisher(service.address).publish("d", "g", "o", version=7)
     assert not isinstance(caught.value, PublishTimeout)
     assert len(service.asked) == 1
 
@@ -203,7 +203,7 @@ def test_descriptions_are_not_sent_again(service: Service) -> None:
 def test_threads_beyond_what_may_be_sent_at_once_wait_for_their_turn(service: Service) -> None:
     service.answer = {"version": 7, "partition": 3, "offset": 41}
     publisher = HttpPublisher(service.address, in_flight_max=2, flow="fixed", timeout_s=60)
-    threads = [threading.Thread(target=publisher.publish, args=("d", "g", f"o{i}", 7)) for i in range(20)]
+    threads = [threading.Thread(target=publisher.publish, args=("d", "g", f"o{i}")) for i in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:

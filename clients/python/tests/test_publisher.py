@@ -24,7 +24,7 @@ DOMAIN, GROUP = "animal.observer", "region-1"
 @pytest.mark.kafka
 def test_a_publish_is_in_its_groups_partition_when_it_returns(bootstrap: str, publisher: Publisher) -> None:
     published = publisher.publish(
-        DOMAIN, GROUP, "cams/north", 42, {"fps": 5}, source="c-1", expires_at=9, deleted=True, incarnation=1
+        DOMAIN, GROUP, "cams/north", {"fps": 5}, version=42, source="c-1", expires_at=9, deleted=True, incarnation=1
     )
     (record,) = written(bootstrap)
     partitions = len(
@@ -93,14 +93,14 @@ async def test_a_small_queue_makes_asyncio_publishers_wait_and_loses_nothing(boo
 @pytest.mark.kafka
 async def test_a_cancelled_wait_harms_nobody(bootstrap: str) -> None:
     async with Publisher(bootstrap, timeout_s=60) as publisher:
-        waits = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", i)) for i in range(10)]
+        waits = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", version=i)) for i in range(10)]
         await asyncio.sleep(0)
         for wait in waits[::2]:
             wait.cancel()
         outcomes = await asyncio.gather(*waits, return_exceptions=True)
         assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes[::2])
         assert [outcome.version for outcome in outcomes[1::2] if isinstance(outcome, Published)] == [1, 3, 5, 7, 9]
-        assert (await publisher.publish_async(DOMAIN, GROUP, "last", 1)).version == 1
+        assert (await publisher.publish_async(DOMAIN, GROUP, "last", version=1)).version == 1
 
 
 # -- wrong use ---------------------------------------------------------------------------------------------------------

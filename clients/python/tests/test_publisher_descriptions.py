@@ -18,8 +18,8 @@ async def test_a_description_is_a_record_beside_the_object_and_comes_before_the_
 ) -> None:
     begun_ms = int(time.time() * 1000)
     described = publisher.describe(DOMAIN, GROUP, "lamp", {"on": True, "Room": 410.0, "Kind": "lamp"})
-    publisher.publish(DOMAIN, GROUP, "lamp", 7, description={"Room": 411})
-    await publisher.publish_async(DOMAIN, GROUP, "lamp", 8, description={})
+    publisher.publish(DOMAIN, GROUP, "lamp", version=7, description={"Room": 411})
+    await publisher.publish_async(DOMAIN, GROUP, "lamp", version=8, description={})
     await publisher.describe_async(DOMAIN, GROUP, "lamp", None)
     publisher.describe(DOMAIN, GROUP, "lamp", None)
     key, said = "animal.observer/region-1/lamp", written(bootstrap)
@@ -55,7 +55,7 @@ def test_an_invalid_description_is_refused_before_anything_is_sent(
 ) -> None:
     for say in (
         lambda: publisher.describe(DOMAIN, GROUP, "lamp", description),
-        lambda: publisher.publish(DOMAIN, GROUP, "lamp", 1, description=description),
+        lambda: publisher.publish(DOMAIN, GROUP, "lamp", version=1, description=description),
     ):
         with pytest.raises(InvalidRecord, match=re.escape(words)):
             say()

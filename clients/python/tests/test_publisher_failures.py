@@ -70,14 +70,14 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_
         deadline_s = time.monotonic() + 60
         while True:  # the first one may need longer than 2 s on a busy machine
             try:
-                publisher.publish(DOMAIN, GROUP, "o", 1)
+                publisher.publish(DOMAIN, GROUP, "o", version=1)
                 break
             except PublishTimeout:
                 assert time.monotonic() < deadline_s
         freeze(own_kafka.pid)
         try:
             with pytest.raises(PublishTimeout, match="indeterminate") as caught:
-                publisher.publish(DOMAIN, GROUP, "o", 2)
+                publisher.publish(DOMAIN, GROUP, "o", version=2)
             assert caught.value.indeterminate
             assert publisher.flush(0) <= 1
         finally:
@@ -86,7 +86,7 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_
         deadline_s = time.monotonic() + 60
         while True:
             try:
-                assert publisher.publish(DOMAIN, GROUP, "o", 2).version == 2
+                assert publisher.publish(DOMAIN, GROUP, "o", version=2).version == 2
                 break
             except PublishTimeout:
                 assert time.monotonic() < deadline_s

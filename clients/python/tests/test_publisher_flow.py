@@ -21,7 +21,7 @@ def test_a_controller_that_there_is_not_is_told() -> None:
 async def test_more_publishes_than_may_be_on_their_way_wait_and_none_is_lost(bootstrap: str) -> None:
     async with Publisher(bootstrap, timeout_s=60, flow="fixed", queue_max=5) as publisher:
         most = 0
-        tasks = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", i)) for i in range(300)]
+        tasks = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", version=i)) for i in range(300)]
         while not all(task.done() for task in tasks):
             most = max(most, publisher.flow.in_flight)
             await asyncio.sleep(0)
@@ -39,18 +39,18 @@ def test_whoever_has_its_result_finds_its_room_free(bootstrap: str, monkeypatch:
         time.sleep(0.05)  # the other threads come first
 
     with Publisher(bootstrap, timeout_s=60, flow="fixed", queue_max=1) as publisher:
-        publisher.publish(DOMAIN, GROUP, "o", 0)
+        publisher.publish(DOMAIN, GROUP, "o", version=0)
         monkeypatch.setattr(concurrent.futures.Future, "set_result", set_it_and_linger)
         for version in range(1, 4):
-            publisher.publish(DOMAIN, GROUP, "o", version)
+            publisher.publish(DOMAIN, GROUP, "o", version=version)
             assert publisher.flow.in_flight == 0
 
 
 @pytest.mark.kafka
 async def test_a_cancelled_waiter_releases_its_room(bootstrap: str) -> None:
     async with Publisher(bootstrap, timeout_s=60, flow="fixed", queue_max=1) as publisher:
-        await publisher.publish_async(DOMAIN, GROUP, "first", 1)
-        tasks = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", i)) for i in range(60)]
+        await publisher.publish_async(DOMAIN, GROUP, "first", version=1)
+        tasks = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", version=i)) for i in range(60)]
         while not publisher.flow.waiting:  # noqa: ASYNC110  (nobody tells)
             await asyncio.sleep(0)
         for task in tasks[::2]:
@@ -60,7 +60,7 @@ async def test_a_cancelled_waiter_releases_its_room(bootstrap: str) -> None:
         # What a cancelled one had handed over may still be on its way.
         assert await asyncio.to_thread(publisher.flush, 60) == 0
         assert publisher.flow.in_flight == 0
-        assert (await publisher.publish_async(DOMAIN, GROUP, "last", 1)).version == 1
+        assert (await publisher.publish_async(DOMAIN, GROUP, "last", version=1)).version == 1
 
 
 def test_a_publish_that_waits_too_long_times_out_and_was_not_sent(silent_address: str) -> None:

@@ -22,7 +22,6 @@ from coldnotify import (
     OutboxFull,
     OutboxInUse,
     Outcome,
-    Publication,
     PublishRefused,
     State,
     aio,
@@ -75,11 +74,6 @@ def sent(service: FakeService) -> list[bytes]:
         return list({one.id: one.data for one in messages}.values())
 
 
-def publication(made: Publication | None) -> Publication:
-    assert made is not None
-    return made
-
-
 def test_a_publish_of_one_client_reaches_the_others(service: FakeService, make: Make):
     told: list[Any] = []
     other, notify = make("other"), make()
@@ -89,11 +83,11 @@ def test_a_publish_of_one_client_reaches_the_others(service: FakeService, make: 
     wait_for(lambda: told)  # that there is no version yet
     told.clear()
     assert notify.connect(WAIT_S)
-    version = publication(notify.publish("o", payload={"x": 1}))
+    version = notify.publish("o", payload={"x": 1})
     assert version.wait(WAIT_S) > 0
     assert version.published
-    message = publication(notify.send("c", {"look": "north"}, to={"camera"}))
-    publication(notify.send("c", b"\xff")).wait(WAIT_S)
+    message = notify.send("c", {"look": "north"}, to={"camera"})
+    notify.send("c", b"\xff").wait(WAIT_S)
     wait_for(lambda: len(told) == 2)
     assert (told[0].version, told[0].payload) == (version.version, {"x": 1})
     assert (told[1].source, message.id is not None) == ("c", True)  # the first is for who has the attribute
@@ -101,8 +95,8 @@ def test_a_publish_of_one_client_reaches_the_others(service: FakeService, make: 
 
 def test_publishes_before_the_first_session_arrive_in_order(service: FakeService, make: Make):
     notify = make()
-    made = [publication(notify.send("c", number)) for number in range(200)]
-    first, second = (publication(notify.publish("o", payload=number)) for number in range(2))
+    made = [notify.send("c", number) for number in range(200)]
+    first, second = (notify.publish("o", payload=number) for number in range(2))
     assert notify.pending().records in (201, 202)  # the first is taken out, if it was not under way
     assert (second.version or 0) > (first.version or 0)
     notify.connect(WAIT_S)
@@ -121,7 +115,7 @@ def test_broken_connections_lose_and_double_nothing(service: FakeService, make: 
     assert notify.connect(WAIT_S)
     made = []
     for number in range(60):
-        made.append(publication(notify.send("c", number)))
+        made.append(notify.send("c", number))
         if number % 20 == 10:
             service.drop_all()
     for one in made:
@@ -135,9 +129,9 @@ def test_a_refusal_for_a_while_holds_all_and_one_for_ever_none(service: FakeServ
     assert notify.connect(WAIT_S)
     with service.lock:
         service.service.refused_publishes = {"slow": ("too much", 20), "wrong": ("channel: may not", 0)}
-    first = publication(notify.send("slow", 1))
-    wrong = publication(notify.send("wrong", 2))
-    last = publication(notify.send("c", 3))
+    first = notify.send("slow", 1)
+    wrong = notify.send("wrong", 2)
+    last = notify.send("c", 3)
     with pytest.raises(TimeoutError):
         first.wait(0.1)
     assert not last.published
@@ -162,7 +156,7 @@ def test_at_most_once_waits_for_nothing(service: FakeService, make: Make):
 
 def test_an_outbox_carries_over_restarts(service: FakeService, make: Make, tmp_path: Path):
     notify = make(outbox=tmp_path / "out")
-    made = [publication(notify.send("c", number)) for number in range(100)]
+    made = [notify.send("c", number) for number in range(100)]
     with pytest.raises(OutboxInUse, match=r"^outbox: "):
         make("other", outbox=tmp_path / "out").send("c", 1)
     notify.disconnect()
@@ -228,10 +222,10 @@ def test_errors_name_the_wrong_argument(make: Make, tmp_path: Path):
 async def test_with_asyncio_a_publication_is_awaited(service: FakeService):
     connection = Connection("127.0.0.1", service.port)
     async with aio.Notify("d", "g", "c", State(None), connection) as notify:
-        made = [publication(notify.send("c", number)) for number in range(5)]
+        made = [notify.send("c", number) for number in range(5)]
         async with asyncio.timeout(WAIT_S):
             offsets = [await one for one in made]
-            await publication(notify.publish("o", payload=1))
+            await notify.publish("o", payload=1)
     assert offsets == sorted(offsets)
     assert sent(service) == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -244,7 +238,7 @@ def test_versions_numbered_by_a_wrong_clock_are_renumbered_and_replays_agree(
 ):
     service.service.now_ms = lambda: time.time_ns() // 1_000_000 - YEARS_MS
     notify = make(outbox=tmp_path / "outbox")
-    first, second = (publication(notify.publish(name, payload=1)) for name in ("a", "b"))
+    first, second = (notify.publish(name, payload=1) for name in ("a", "b"))
     before = first.version or 0
     told: list[Any] = []
     other = make("other")
@@ -262,7 +256,7 @@ def test_versions_numbered_by_a_wrong_clock_are_renumbered_and_replays_agree(
     assert [frame.object for frame in frames] == ["a", "b", "a", "b"]
     assert frames[0].version == before
 
-    third = publication(notify.publish("a", payload=2))
+    third = notify.publish("a", payload=2)
     third.wait(WAIT_S)
     assert (third.version or 0) > (first.version or 0)
     newest = service.service.newest("d", "g", "a")
@@ -278,7 +272,7 @@ def test_versions_numbered_by_a_wrong_clock_are_renumbered_and_replays_agree(
 def test_an_answer_that_is_lost_does_not_number_a_publish_twice(service: FakeService, make: Make, tmp_path: Path):
     service.service.now_ms = lambda: time.time_ns() // 1_000_000 - YEARS_MS
     notify = make(outbox=tmp_path / "outbox")
-    made = [publication(notify.publish(f"o{number}", payload=number)) for number in range(40)]
+    made = [notify.publish(f"o{number}", payload=number) for number in range(40)]
     assert notify.connect(WAIT_S)
     for number in range(40):
         if number % 8 == 0:
@@ -294,25 +288,25 @@ def test_a_version_above_the_highest_is_refused_at_once(make: Make):
     with pytest.raises(ValueError, match=r"^version: "):
         notify.publish("o")
     with pytest.raises(TypeError, match="incarnation"):
-        notify.publish("o", incarnation=1)  # type: ignore[call-arg]
+        notify.publish("o", incarnation=1)  # type: ignore[call-overload]
 
 
 def test_the_outcome_of_a_publish_can_be_requested(service: FakeService, make: Make):
     notify = make()
-    waiting = publication(notify.publish("o", version=5, payload=1))
+    waiting = notify.publish("o", version=5, payload=1)
     with pytest.raises(TimeoutError):
         waiting.outcome(0.1)
     notify.connect(WAIT_S)
     assert waiting.outcome(WAIT_S) == Outcome("published", Newest(5))
-    assert publication(notify.publish("o", version=5, payload=1)).outcome(WAIT_S).outcome == "repeated"
-    assert publication(notify.publish("o", version=5, payload=2)).outcome(WAIT_S).outcome == "altered"
-    stale = publication(notify.publish("o", version=4))
+    assert notify.publish("o", version=5, payload=1).outcome(WAIT_S).outcome == "repeated"
+    assert notify.publish("o", version=5, payload=2).outcome(WAIT_S).outcome == "altered"
+    stale = notify.publish("o", version=4)
     assert stale.outcome(WAIT_S) == Outcome("stale", Newest(5))
     assert stale.outcome(WAIT_S).in_vain
     service.drop_all()
     assert stale.outcome(WAIT_S).outcome == "stale"  # asked in the next session
     with pytest.raises(RuntimeError, match="a message has none"):
-        publication(notify.send("c", 1)).outcome()
+        notify.send("c", 1).outcome()
     service.service.new_epoch()
     assert "remembered" in stale.outcome(WAIT_S).reason
 
@@ -320,9 +314,9 @@ def test_the_outcome_of_a_publish_can_be_requested(service: FakeService, make: M
 async def test_the_outcome_of_a_publish_can_be_awaited(service: FakeService):
     connection = Connection("127.0.0.1", service.port, backoff_min_s=0.05)
     async with aio.Notify("d", "g", "c", State(None), connection) as notify:
-        first = publication(notify.publish("o", version=5))
+        first = notify.publish("o", version=5)
         assert (await first.outcome_async(WAIT_S)).outcome == "published"
-        assert (await publication(notify.publish("o", version=4)).outcome_async(WAIT_S)).outcome == "stale"
+        assert (await notify.publish("o", version=4).outcome_async(WAIT_S)).outcome == "stale"
 
 
 def test_a_service_that_does_not_know_outcomes_leaves_them_unknown(
@@ -331,5 +325,5 @@ def test_a_service_that_does_not_know_outcomes_leaves_them_unknown(
     monkeypatch.setattr("coldnotify.testing.service_session.Session._on_ask", lambda *_: None)
     notify = make()
     notify.connect(WAIT_S)
-    outcome = publication(notify.publish("o", version=5)).outcome(2)
+    outcome = notify.publish("o", version=5).outcome(2)
     assert (outcome.outcome, outcome.reason) == ("unknown", "the service has not said it within 2 s")

@@ -6,10 +6,8 @@ from coldnotify._core.publishing.outbox_log import KeptEntry
 from coldnotify._effect import Outcome
 from coldnotify._outbox.outbox_delivery import Delivered, NotYet, RecordDelivery, RejectedForEver
 from coldnotify._publishing.applied import Applied, LedgerClient, Receipt
-from coldnotify._publishing.published import Published, PublishRejected, PublishTimeout, Sent
+from coldnotify._publishing.published import WAIT_S, Published, PublishRejected, PublishTimeout, Sent, check_wait
 from coldnotify._publishing.settling import settled
-
-WAIT_S = 10.0
 
 
 class Accepted(Receipt):
@@ -97,7 +95,7 @@ def _is_delivered(delivery: RecordDelivery) -> bool:
 
 
 def _wait(delivery: RecordDelivery, timeout_s: float) -> Delivered:
-    _check(timeout_s)
+    check_wait(timeout_s)
     try:
         return delivery.result(timeout_s)
     except (TimeoutError, NotYet, RejectedForEver) as error:
@@ -105,16 +103,11 @@ def _wait(delivery: RecordDelivery, timeout_s: float) -> Delivered:
 
 
 async def _wait_async(delivery: RecordDelivery, timeout_s: float) -> Delivered:
-    _check(timeout_s)
+    check_wait(timeout_s)
     try:
         return await settled(delivery, timeout_s)
     except (TimeoutError, NotYet, RejectedForEver) as error:
         raise _error_of(error, timeout_s) from None
-
-
-def _check(timeout_s: float) -> None:
-    if not timeout_s >= 0:
-        raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
 
 
 def _error_of(error: Exception, timeout_s: float) -> Exception:

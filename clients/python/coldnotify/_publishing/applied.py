@@ -12,7 +12,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from coldnotify._effect import REJECTED, STALE, UNKNOWN, Newest, Outcome
-from coldnotify._publishing.published import Published
+from coldnotify._publishing.published import WAIT_S, Published, check_wait
 
 POLL_FIRST_S = 0.1
 POLL_FACTOR = 1.6
@@ -148,6 +148,15 @@ class Receipt(Published):
         """False: the publisher's last publish of the object was the very same, and it was not written again."""
         return self._written
 
+    def wait(self, timeout_s: float = WAIT_S) -> "Receipt":
+        """Returns itself at once: Kafka has it. With an outbox: once it has."""
+        check_wait(timeout_s)
+        return self
+
+    async def wait_async(self, timeout_s: float = WAIT_S) -> "Receipt":
+        """wait() for asyncio."""
+        return self.wait(timeout_s)
+
     def outcome(self, timeout_s: float = 5) -> Outcome:
         """Returns the publish's effect: published, repeated, altered, stale, rejected; `unknown` with the reason if
         that could not be determined in time.
@@ -225,7 +234,7 @@ class Receipt(Published):
     ) -> Generator[tuple[float, float], dict[str, Any] | str, Applied]:
         """Yields (how long to wait, how long an answer may take), takes the answer; the waiting is the caller's."""
         _check_wanted(clients)
-        _check_timeout(timeout_s)
+        check_wait(timeout_s)
         deadline_s = time.monotonic() + timeout_s
         pause_s = 0.0
         known: tuple[dict[str, Any] | str, Applied | None] | None = None
@@ -246,7 +255,7 @@ class Receipt(Published):
 
     def _ask_for_outcome(self, timeout_s: float) -> Generator[tuple[float, float], Outcome, Outcome]:
         """The same as _poll(), until the outcome is known, or the time is over."""
-        _check_timeout(timeout_s)
+        check_wait(timeout_s)
         deadline_s = time.monotonic() + timeout_s
         pause_s = 0.0
         while True:
@@ -293,11 +302,6 @@ def _path(*about: str) -> str:
         f"{kind}/{quote(name, safe='')}" for kind, name in zip(("domains", "groups", "objects"), about, strict=False)
     )
     return f"/v1/{names}"
-
-
-def _check_timeout(timeout_s: float) -> None:
-    if not timeout_s >= 0:
-        raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
 
 
 def _check_wanted(clients: int | float) -> None:

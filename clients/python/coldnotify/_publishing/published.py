@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+WAIT_S = 10.0
+
 
 class Published(NamedTuple):
     """An acknowledged version: durable in Kafka."""
@@ -16,6 +18,20 @@ class Published(NamedTuple):
     def written(self) -> bool:
         """False: the publisher's last publish of the object was the very same, and it was not written again."""
         return True
+
+    @property
+    def published(self) -> bool:
+        """True: Kafka has it. With an outbox: once it has."""
+        return True
+
+    def wait(self, timeout_s: float = WAIT_S) -> "Published":
+        """Returns itself at once: Kafka has it. With an outbox: once it has."""
+        check_wait(timeout_s)
+        return self
+
+    async def wait_async(self, timeout_s: float = WAIT_S) -> "Published":
+        """wait() for asyncio."""
+        return self.wait(timeout_s)
 
 
 class Repeat(Published):
@@ -35,6 +51,20 @@ class Sent(NamedTuple):
     """-1: unknown, because Kafka's first acknowledgement was lost in transit."""
     id: str
     """The id by which its repeats are recognised."""
+
+    @property
+    def published(self) -> bool:
+        """True: Kafka has it. With an outbox: once it has."""
+        return True
+
+    def wait(self, timeout_s: float = WAIT_S) -> "Sent":
+        """Returns itself at once: Kafka has it. With an outbox: once it has."""
+        check_wait(timeout_s)
+        return self
+
+    async def wait_async(self, timeout_s: float = WAIT_S) -> "Sent":
+        """wait() for asyncio."""
+        return self.wait(timeout_s)
 
 
 class PublishError(Exception):
@@ -68,3 +98,9 @@ class PublishManyError(PublishError):
         )
         self.outcomes = outcomes
         """One for each record, in the order given."""
+
+
+def check_wait(timeout_s: float) -> None:
+    """Raises ValueError for a wait that is negative, or not a number."""
+    if not timeout_s >= 0:
+        raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")

@@ -78,7 +78,7 @@ def reset(
         ) as publisher,
         waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s),
     ):
-        published = publisher.publish(domain, group, object_id, version, value, incarnation=incarnation)
+        published = publisher.publish(domain, group, object_id, value, version=version, incarnation=incarnation)
     if not as_json:
         echo(f"incarnation {incarnation}  ", nl=False)
     about = (domain, group, object_id)
