@@ -243,7 +243,7 @@ def test_who_lacks_something_is_asked_of_the_service_and_what_is_old_is_not_show
     )
     window.run("document.querySelector('#only-lacking').click()")
     window.wait_for("asked.some((path) => path.includes('/matrix') && path.includes('lacking=yes'))", "the service")
-    window.wait_for("document.querySelector('#matrix-more').innerText.includes('that lack something')", "its answer")
+    window.wait_for("document.querySelector('#matrix-more').innerText.includes('that are behind')", "its answer")
     assert window.run("return document.body.classList.contains('stale')") is False
 
     # The service is away: its stream ends, and no new one begins.
@@ -254,7 +254,7 @@ def test_who_lacks_something_is_asked_of_the_service_and_what_is_old_is_not_show
     pids = up.kill("http")
     window.wait_for("document.body.classList.contains('stale')", "what is old is dimmed")
     words = "document.querySelector('#stale').innerText"
-    window.wait_for(f"/What is shown is of .* UTC: the service does not answer since/.test({words})", "since when")
+    window.wait_for(f"/What is shown is from .* UTC: the service has not answered since/.test({words})", "since when")
     up.wait_ready(other_than=pids)
 
 

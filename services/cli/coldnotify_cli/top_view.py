@@ -67,7 +67,7 @@ def sections(shown: Overview) -> list[TopSection]:
     return [
         TopSection(
             "Busiest groups",
-            ("group", "publishes/min", "clients", "online", "objects", "lacking", "overdue", "oldest"),
+            ("group", "publishes/min", "clients", "online", "objects", "behind", "overdue", "oldest"),
             [
                 (f"{one['domain']}/{one['group']}", *(str(one[name]) for name in _GROUP_SUMS),
                  age(one["oldest_since_ms"], now_ms))
@@ -76,7 +76,7 @@ def sections(shown: Overview) -> list[TopSection]:
         ),
         TopSection(
             "Slowest clients",
-            ("client", "state", "lacks", "since", "last seen"),
+            ("client", "state", "behind by", "since", "last seen"),
             [
                 (f"{one['domain']}/{one['group']}/{one['client']}", one["state"], str(one["lacking"]),
                  age(one["since_ms"], now_ms), age(one["last_seen_ms"], now_ms))
@@ -85,7 +85,7 @@ def sections(shown: Overview) -> list[TopSection]:
         ),
         TopSection(
             "Oldest undelivered",
-            ("object", "version", "since", "lacking", "asleep", "registered"),
+            ("object", "version", "since", "behind", "asleep", "registered"),
             [
                 (visible(f"{one['domain']}/{one['group']}/{one['object']}"),
                  str(one["version"]), age(one["since_ms"], now_ms),

@@ -167,7 +167,7 @@ def test_a_channel_on_a_live_system(stacks: Stacks, tmp_path: Path) -> None:
     assert [one["headers"]["id"] for one in records] == ids
     code, output = run(*judge, "--at-rest", sent, heard, dumped)
     assert (code, "needs a dump" in output) == (0, False), output
-    assert "2 messages acknowledged, 2 told, 0 times some missed" in output
+    assert "2 messages acknowledged, 2 delivered, 0 times some were missed" in output
     code, output = run(*judge, "--at-rest", sent, heard, without)
     assert (code, "P8  kept" in output, "needs a dump" in output) == (0, True, True), output
     text = Path(dumped).read_text()

@@ -65,8 +65,8 @@ def test_once_is_plain_lines(node: str) -> None:
     assert lines[3] == "matcher m:2 cannot be asked: no answer within 3 s"
     assert lines[-1] == ""
     text = "\n".join(lines)
-    assert "\nd/g    90             3        2       2        1        1        2 h 1 min\n" in text
-    assert "\nd/g/tromso  asleep  1      2 h 1 min  1 d 1 h\n" in text
+    assert "\nd/g    90             3        2       2        1       1        2 h 1 min\n" in text
+    assert "\nd/g/tromso  asleep  1          2 h 1 min  1 d 1 h\n" in text
     assert "\nOldest undelivered\n(none)" in text
     assert json.loads(coldnotify("top", "--once", "--json", http=node).stdout) == OVERVIEW
 

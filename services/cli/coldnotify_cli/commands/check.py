@@ -76,22 +76,29 @@ def table(verdict: "JudgeVerdict") -> list[str]:
         for promise, words in PROMISES.items()
     ]
     found = verdict.statistics
+    publishes = _number(found.publishes, "publish", "publishes")
     lines.append(
-        f"{found.publishes} publishes ({found.acknowledged} acknowledged, {found.failed} failed, "
-        f"{found.indeterminate} without a known outcome), {found.clients} clients, {found.told} notifications, "
-        f"{found.wakes} wakes"
+        f"{publishes} ({found.acknowledged} acknowledged, {found.failed} failed, "
+        f"{found.indeterminate} without a known outcome), {_number(found.clients, 'client')}, "
+        f"{_number(found.told, 'notification')}, {_number(found.wakes, 'wake')}"
     )
     if found.sent or found.messages:
         missed = sum(found.missed.values())
-        lines.append(f"{found.sent} messages acknowledged, {found.messages} told, {missed} times some missed")
+        messages, times = _number(found.sent, "message"), _number(missed, "time")
+        lines.append(f"{messages} acknowledged, {found.messages} delivered, {times} some were missed")
     if found.faults:
         lines.append(
-            f"{found.faults} faults, the longest catch-up {found.catch_up_s_max:.1f} s "
+            f"{_number(found.faults, 'fault')}, the longest catch-up {found.catch_up_s_max:.1f} s "
             f"({found.catch_ups_unfinished} unfinished)"
         )
     if found.wire:
-        lines.append(f"{found.wire} notification frames, of these {found.wire_duplicates} duplicates")
+        frames, duplicates = _number(found.wire, "notification frame"), _number(found.wire_duplicates, "duplicate")
+        lines.append(f"{frames}, of these {duplicates}")
     return lines
+
+
+def _number(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _as_json(verdict: "JudgeVerdict") -> dict[str, Any]:

@@ -61,12 +61,12 @@ function show(shown) {
   tiles([
     [known ? `${count(known.online)} of ${count(known.clients)}` : "–", "clients online"],
     [known ? seen(known) : "–", "seen within 1 h / 1 d / 7 d / longer"],
-    [of(known?.overdue, count), `overdue (lacking for over ${duration(shown.overdue_s * 1000)})`, known?.overdue > 0],
-    [of(known?.lacking, count), "lack something"],
+    [of(known?.overdue, count), `overdue (behind for over ${duration(shown.overdue_s * 1000)})`, known?.overdue > 0],
+    [of(known?.lacking, count), "clients behind"],
     [of(publishes, (value) => `${rate(value)}/s`), "publishes"],
     [of(deliveries, (value) => `${rate(value)}/s`), "deliveries"],
     [latency(p99), "publish to socket, 99%"],
-    [of(lag, count), "records of lag"],
+    [of(lag, count), "records not read yet (lag)"],
   ]);
   charts();
   for (const id of ["tiles", "groups", "slowest", "oldest"]) byId(id).classList.toggle("old", lacking !== "");
@@ -96,7 +96,7 @@ function charts() {
   const newest = history.at(-1);
   byId("charts").replaceChildren(
     chart([["publishes", 1], ["deliveries", 2]], "a second", rate, newest),
-    chart([["half", 3], ["99%", 4]], "publish to socket", latency, newest),
+    chart([["median", 3], ["99%", 4]], "publish to socket", latency, newest),
     chart([["lag", 5]], "records", count, newest),
     chart([["online", 6], ["overdue", 7]], "clients", count, newest),
   );
@@ -146,7 +146,7 @@ function seen({ seen_1h: hour, seen_1d: day, seen_7d: week, clients }) {
 }
 
 function groups(shown, lacking) {
-  const head = [["group"], ["publishes / min", "optional"], ["online"], ["seen 1 h / 1 d / 7 d / longer", "optional"], ["objects", "optional"], ["lack some"], ["overdue"], ["oldest", "optional"]];
+  const head = [["group"], ["publishes / min", "optional"], ["online"], ["seen 1 h / 1 d / 7 d / longer", "optional"], ["objects", "optional"], ["behind"], ["overdue"], ["oldest", "optional"]];
   table("groups", head, shown.groups.slice(0, 20).map((one) => [
     linkCell(`${one.domain} / ${one.group}`, groupHref(one.domain, one.group)),
     cell(count(one.publishes), "optional"), cell(`${count(one.online)} of ${count(one.clients)}`), cell(seen(one), "optional"),
@@ -161,11 +161,11 @@ function slowest(shown, lacking) {
     linkCell(`${one.client} (${one.domain} / ${one.group})`, clientHref(one.domain, one.group, one.client)),
     cell(one.state), cell(count(one.lacking)), cell(ago(one.since_ms, shown.now_ms)),
     cell(ago(one.last_seen_ms, shown.now_ms), "optional"),
-  ]), lacking ? NOT_KNOWN : "Nobody lacks anything.");
+  ]), lacking ? NOT_KNOWN : "Nobody is behind.");
 }
 
 function oldest(shown, lacking) {
-  table("oldest", [["object"], ["version", "optional"], ["since"], ["lacking"], ["asleep"]], shown.oldest.slice(0, 10).map((one) => [
+  table("oldest", [["object"], ["version", "optional"], ["since"], ["behind"], ["asleep"]], shown.oldest.slice(0, 10).map((one) => [
     linkCell(`${one.object} (${one.domain} / ${one.group})`, objectHref(one.domain, one.group, one.object)),
     cell(one.version, "optional"), cell(ago(one.since_ms, shown.now_ms)),
     cell(`${count(one.lacking)} of ${count(one.registered)}`), cell(count(one.asleep)),
@@ -310,7 +310,7 @@ async function showClient(domain, group, client, isNew) {
   const { items, next } = shown.registrations;
   table("registrations", [["object"], ["newest version"], ["applied"]], items.map((one) => [
     linkCell(one.object, objectHref(domain, group, one.object)), cell(one.version ?? "none"), cell(one.applied ? "yes" : "no", one.applied ? "" : "bad"),
-  ]), "It is registered for no object.", next === null ? "" : `the first ${items.length}`);
+  ]), "It is not registered for any object.", next === null ? "" : `the first ${items.length}`);
   if (isNew) byId("client-title").focus({ preventScroll: true });
 }
 
@@ -319,12 +319,12 @@ async function showObject(domain, group, object, isNew) {
   const [shown, lacking] = await Promise.all([askJson(path), askJson(`${path}/lacking?limit=${REGISTRATIONS_SHOWN}`)]);
   byId("object-title").textContent = object;
   facts("object-facts", [["newest version", shown.version ?? "none"], ["published", time(shown.published_ms)], ["state", shown.deleted ? "deleted" : "there"],
-    ["registered", count(shown.registered)], ["lack it", count(lacking.lacking)], ["asleep", count(lacking.asleep)],
+    ["registered", count(shown.registered)], ["behind", count(lacking.lacking)], ["asleep", count(lacking.asleep)],
     ["payload expires", time(shown.expires_at)], ["from", shown.source || "–"]]);
   byId("object-payload").textContent = shown.payload === null ? "no payload" : JSON.stringify(shown.payload, null, 2);
   table("lacking", [["client"], ["state"], ["since"], ["last seen"]], lacking.items.map((one) => [
     linkCell(one.client, clientHref(domain, group, one.client)), cell(one.state), cell(ago(one.since_ms, lacking.now_ms)), cell(time(one.last_seen_ms)),
-  ]), "Nobody lacks it.", lacking.next === null ? "" : `the first ${lacking.items.length}`);
+  ]), "Every registered client has it.", lacking.next === null ? "" : `the first ${lacking.items.length}`);
   if (isNew) fill("publish", { domain, group, object });
   if (isNew) byId("object-title").focus({ preventScroll: true });
   await showHistory(path, shown, isNew);
@@ -365,7 +365,7 @@ async function search(text) {
   byId("search-unasked").hidden = unasked.length === 0;
   byId("search-unasked").textContent = `Not searched: ${unasked.sort().slice(0, UNASKED_SHOWN).join("; ")}${unasked.length > UNASKED_SHOWN ? "; …" : ""}`;
   table("found", [["name"], ["what"], ["where"]], found.slice(0, FOUND_SHOWN).map(([kind, name, href, where]) => [linkCell(name, href), cell(kind), cell(where)]),
-    "Nothing.", found.length > FOUND_SHOWN ? `the first ${FOUND_SHOWN}` : "");
+    "Nothing was found.", found.length > FOUND_SHOWN ? `the first ${FOUND_SHOWN}` : "");
 }
 
 // -- why ---------------------------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ function live(className, words) {
   // What is old is not shown as if it were new.
   document.body.classList.toggle("stale", ["lost", "paused"].includes(className) && heardMs !== null);
   byId("stale").hidden = className !== "lost" || heardMs === null;
-  if (heardMs !== null) byId("stale").textContent = `What is shown is of ${time(heardMs)}: the service does not answer since.`;
+  if (heardMs !== null) byId("stale").textContent = `What is shown is from ${time(heardMs)}: the service has not answered since.`;
 }
 
 let stream = null; // what stops it

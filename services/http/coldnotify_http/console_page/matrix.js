@@ -12,7 +12,7 @@ const ROW_PX = 33;
 const ROWS_BEYOND = 8;
 const COLUMN_PX = 36;
 const COLUMNS_BEYOND = 4;
-const SIGNS = { has: ["✓", "up to date"], told: ["✓", "was told, at least: its library cannot say whether callbacks returned"], lacks: ["●", "lacks the newest"], pending: ["◔", "was told, its callbacks have not returned"], parked: ["✕", "was told, its callbacks raise"], "": ["·", "not registered"] };
+const SIGNS = { has: ["✓", "up to date"], told: ["✓", "was told, at least: its library cannot say whether callbacks returned"], lacks: ["●", "lacks the newest"], pending: ["◔", "was told; its callbacks have not returned yet"], parked: ["✕", "was told; its callbacks fail"], "": ["·", "not registered"] };
 
 let shown = null;
 let asking = null;
@@ -94,12 +94,12 @@ function draw() {
   const space = (key, rows) => keyed(element("tr", { className: "space", ariaHidden: "true" },
     element("td", { colSpan: right - left + 4, style: `height:${rows * ROW_PX}px` })), key);
   const body = items.slice(first, last).map((one, index) => row(one, first + index, left, right, tab));
-  const empty = element("tr", {}, element("td", { className: "empty", colSpan: 2 }, shown.only ? "Nobody lacks anything." : "Nobody is registered."));
+  const empty = element("tr", {}, element("td", { className: "empty", colSpan: 2 }, shown.only ? "Nobody is behind." : "Nobody is registered."));
   byId("matrix").setAttribute("aria-colcount", String(objects.length + 2));
   byId("matrix").setAttribute("aria-rowcount", String(next === null ? items.length + 1 : -1));
   update(byId("matrix"), element("thead", {}, head),
     element("tbody", {}, ...(items.length ? [space("\0above", first), ...body, space("\0below", items.length - last)] : [empty])));
-  const of = shown.only ? "that lack something" : `of ${count(shown.clients_count)}`;
+  const of = shown.only ? "that are behind" : `of ${count(shown.clients_count)}`;
   const words = `${count(items.length)}${next === null ? "" : " and more"} clients ${of}, objects ${count(Math.min(from + 1, shown.objects_count))} to ${count(from + objects.length)} of ${count(shown.objects_count)}, the newest first`;
   update(byId("matrix-more"), words);
   byId("objects-before").disabled = from === 0;

@@ -40,14 +40,14 @@ async function publish(fields) {
 
 async function reset(fields) {
   const group = groupPath(fields.domain, fields.group);
-  if (fields.deleted) throw new Wrong("deleted", "does not go with starting over");
+  if (fields.deleted) throw new Wrong("deleted", "cannot be combined with starting over");
   const newest = await askJson(`${group}/objects/${segment(fields.object)}`);
-  if (newest.version === null) throw new Wrong("object", "nothing was published of it, so there is nothing to start over");
+  if (newest.version === null) throw new Wrong("object", "has no version yet, so there is nothing to start over");
   const begin = fields.version || "0";
   const wanted = await confirmed({
     title: `Start the versions of ${fields.object} over?`, yes: "Start over", typed: fields.object, reason: false,
     words: `It is at version ${newest.version} (incarnation ${newest.incarnation}). It begins again at version ${begin}, ${fields.payload ? "with the payload of the form" : "without a payload"}; `
-      + "registered clients are told that. All versions until now are older than it from then on. This cannot be undone.",
+      + "registered clients are told. All versions published so far count as older. This cannot be undone.",
   });
   if (wanted === null) return null;
   const parts = [`"object":${JSON.stringify(fields.object)}`, `"newest":{"version":${newest.version},"incarnation":${newest.incarnation}}`, `"version":${begin}`];
@@ -59,7 +59,7 @@ function changed(shown) {
   const place = `version ${shown.version}, partition ${shown.partition}, offset ${shown.offset}`;
   const { outcome, newest, reason } = shown;
   if (newest === undefined) {
-    const words = outcome === "unknown" ? "acknowledged, but what it has changed is not known" : outcome;
+    const words = outcome === "unknown" ? "acknowledged, but its effect is not known" : outcome;
     return `${words}: ${place}${reason ? ` (${reason})` : ""}`;
   }
   const since = newest.published_ms === null ? "" : `, since ${time(newest.published_ms)}`;

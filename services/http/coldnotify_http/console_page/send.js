@@ -27,7 +27,7 @@ async function send(form) {
   const path = `${groupPath(domain, group)}/channels/${segment(channel)}`;
   const wanted = await confirmed({
     title: `Send a message to ${channel}?`, yes: "Send", reason: false,
-    words: `Every client of ${domain} / ${group} that subscribes to it${to.length ? ` as ${to.join(" or ")}` : ""} is told it. It cannot be taken back.`,
+    words: `Every client of ${domain} / ${group} that subscribes to it${to.length ? ` as ${to.join(" or ")}` : ""} receives it. This cannot be undone.`,
   });
   if (wanted === null) return null;
   const about = to.length ? `,"to":${JSON.stringify(to)}` : "";

@@ -38,7 +38,7 @@ function refused(tenant) {
 }
 
 function fullest(tenant) {
-  if (!tenant.now) return ["no verdict: is the usage job there?", ""];
+  if (!tenant.now) return ["not measured: is the usage job running?", ""];
   const shares = LIMITS.filter(([limit]) => tenant[limit]).map(([limit, used]) => [used(tenant.now) / tenant[limit], limit]);
   if (!shares.length) return ["no limit", ""];
   const [share, limit] = shares.reduce((most, one) => (one[0] > most[0] ? one : most));
@@ -71,8 +71,8 @@ export async function showTenant(name) {
   const said = refused(tenant);
   byId("tenant-refused").textContent = said || "Nothing is refused.";
   byId("tenant-refused").className = said ? "bad" : "";
-  byId("tenant-words").textContent = [`domains: ${tenant.domains.join(", ") || "all that are no other tenant's"}`,
-    tenant.principal && `in Kafka: ${tenant.principal}`, tenant.now ? `measured at ${time(tenant.now.at_ms)}` : "nothing is measured: is the usage job there?"].filter(Boolean).join("; ");
+  byId("tenant-words").textContent = [`domains: ${tenant.domains.join(", ") || "all that no other tenant has"}`,
+    tenant.principal && `in Kafka: ${tenant.principal}`, tenant.now ? `measured at ${time(tenant.now.at_ms)}` : "nothing is measured: is the usage job running?"].filter(Boolean).join("; ");
   table("tenant-limits", [["limit"], ["agreed"], ["used"], ["share"]], LIMITS.map(([limit, used, words, about]) => {
     const agreed = tenant[limit];
     const now = tenant.now ? used(tenant.now) : null;
