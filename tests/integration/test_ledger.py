@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from coldnotify.http_publisher import HttpPublisher
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import WAIT_S, wait_for
@@ -34,7 +35,8 @@ def test_the_one_that_sleeps_is_named_and_then_nobody(up: Up, tmp_path) -> None:
             assert first.applied_by(2, timeout_s=WAIT_S) == (2, 0)
             assert lackers(up) == []
             clients["tromso"].disconnect()
-            second = publisher.publish(DOMAIN, GROUP, "camera", version=2)
+            second = HttpPublisher(up.http_url).publish(DOMAIN, GROUP, "camera", version=2)
+            assert second.outcome(WAIT_S).outcome == "published"
             second.applied_by(0.5, timeout_s=WAIT_S)
             wait_for(lambda: lackers(up) == ["tromso"], "the one that sleeps is named")
             with pytest.raises(TimeoutError, match=r"1 of 2 registered clients .* 1 lack it: tromso$"):

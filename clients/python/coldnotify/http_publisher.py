@@ -1,7 +1,8 @@
 """Publishing from a back-end over HTTP: needs nothing but the HTTP service's address, no Kafka and no extra.
 
     publisher = HttpPublisher("http://coldnotify-1:55002", token="...")
-    publisher.publish("animal.observer", "region-1", "camera-config", version=42, payload={"fps": 5})
+    published = publisher.publish("animal.observer", "region-1", "camera-config", {"fps": 5}, version=42)
+    published.applied_by(0.9, timeout_s=60)  # or published.outcome()
     publisher.describe("animal.observer", "region-1", "lamp-7", {"on": True, "Level": None})
     publisher.send("animal.observer", "region-1", "tasks", {"look": "north"})
 
@@ -21,9 +22,13 @@ Exceptions
     OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
         OutboxFull                too much waits in it
         OutboxInUse               another process or publisher uses it
+    NotApplied                    (a TimeoutError) too few clients have applied a version in time
+        NeverApplied              none ever will: it was stale or rejected; `outcome` has the newest one
+    LedgerRefused                 the HTTP service does not report who has applied what
     UsedAfterFork                 one with an outbox is used in a child of fork(): nothing was done, create another
 """
 
+import asyncio
 import base64
 import json
 import math
@@ -40,10 +45,12 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from coldnotify._core.publishing.outgoing import Outgoing, message_of, version_of
+from coldnotify._effect import Newest, Outcome
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
 from coldnotify._payload_first import payload_first
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
+from coldnotify._publishing.applied import Applied, LedgerClient, LedgerRefused, NeverApplied, NotApplied, Receipt
 from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Sent
 from coldnotify._publishing.turns import NoTurn, PublisherTurns, TurnRefused
@@ -54,18 +61,25 @@ from coldnotify.flow.controllers import DEFAULT, NAMES
 __all__ = [
     "Accepted",
     "AcceptedMessage",
+    "Applied",
     "Described",
     "DescriptionConflict",
     "HttpPublisher",
+    "LedgerRefused",
+    "NeverApplied",
+    "Newest",
+    "NotApplied",
     "OutboxDamaged",
     "OutboxError",
     "OutboxFull",
     "OutboxInUse",
+    "Outcome",
     "Pending",
     "PublishError",
     "PublishRejected",
     "PublishTimeout",
     "Published",
+    "Receipt",
     "RejectedRecord",
     "Sent",
     "UsedAfterFork",
@@ -145,6 +159,7 @@ class HttpPublisher(MayHaveOutbox):
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._context = ssl_context
         self._timeout_s = timeout_s
+        self._ledger = LedgerClient(self._base, token, ssl_context)
         if outbox is not None:
             self._outbox = WithOutbox(
                 outbox,
@@ -152,6 +167,7 @@ class HttpPublisher(MayHaveOutbox):
                 records_max=outbox_max_records,
                 bytes_max=outbox_max_bytes,
                 on_rejected=on_rejected,
+                ledger=self._ledger,
             )
 
     @property
@@ -177,7 +193,7 @@ class HttpPublisher(MayHaveOutbox):
         expires_at: int | None = None,
         deleted: bool = False,
         priority: str | None = None,
-    ) -> Published:
+    ) -> Receipt:
         """Publishes one version of an object; returns when it is durable. The arguments are those of
         Publisher.publish(). Raises ValueError, PublishError, PublishTimeout."""
         if self._outbox is not None:
@@ -200,7 +216,36 @@ class HttpPublisher(MayHaveOutbox):
         if deleted:
             record["deleted"] = True
         answer = self._post(_path(domain, group_id, object_id), record)
-        return Published(answer["version"], answer["partition"], answer["offset"])
+        published = Published(answer["version"], answer["partition"], answer["offset"])
+        return Receipt.of(published, self._ledger, (domain, group_id, object_id), None)
+
+    @payload_first
+    async def publish_async(
+        self,
+        domain: str,
+        group_id: str,
+        object_id: str,
+        payload: object = None,
+        *,
+        version: int | None = None,
+        source: str | None = None,
+        expires_at: int | None = None,
+        deleted: bool = False,
+        priority: str | None = None,
+    ) -> Receipt:
+        """publish() for asyncio, in a thread. Cancelling the wait does not take back what is sent."""
+        return await asyncio.to_thread(
+            self.publish,
+            domain,
+            group_id,
+            object_id,
+            payload=payload,
+            version=version,
+            source=source,
+            expires_at=expires_at,
+            deleted=deleted,
+            priority=priority,
+        )
 
     def send(
         self,
@@ -242,6 +287,33 @@ class HttpPublisher(MayHaveOutbox):
         message |= {name: value for name, value in fields.items() if value is not None}
         answer = self._post(_path(domain, group_id, channel, kind="channels"), message)
         return Sent(answer["partition"], answer["offset"], message_id)
+
+    async def send_async(
+        self,
+        domain: str,
+        group_id: str,
+        channel: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002  (the field's name)
+        to: Iterable[str] = (),
+        expires_at: int | None = None,
+        source: str | None = None,
+        priority: str | None = None,
+    ) -> Sent:
+        """send() for asyncio, in a thread. Cancelling the wait does not take back what is sent."""
+        return await asyncio.to_thread(
+            self.send,
+            domain,
+            group_id,
+            channel,
+            payload,
+            id=id,
+            to=to,
+            expires_at=expires_at,
+            source=source,
+            priority=priority,
+        )
 
     def describe(
         self,

@@ -14,6 +14,7 @@ from coldnotify.http_publisher import (
     Described,
     DescriptionConflict,
     HttpPublisher,
+    NotApplied,
     OutboxFull,
     OutboxInUse,
     Published,
@@ -24,8 +25,15 @@ from coldnotify.http_publisher import (
     Sent,
 )
 
+WAIT_S = 60
 DESCRIBED = {"description": {"a": 1}, "version": 5, "revision": "0000004d.7"}
 PATH = "/v1/domains/d/groups/g/objects/a%2Fb"
+
+
+def ledger(*, applied: int, lacking: int) -> dict[str, Any]:
+    """An answer about version 7, at offset 41."""
+    newest = {"version": 7, "wanted_version": 7, "incarnation": 0, "published": True, "position": 42}
+    return {**newest, "applied": applied, "lacking": lacking, "items": []}
 
 
 class Service:
@@ -90,6 +98,46 @@ def test_a_publish_is_answered_with_what_kafka_said(service: Service) -> None:
     record = {"version": 7, "payload": {"x": 1}, "deleted": True}
     assert service.asked == [("POST", f"{PATH}?outcome=no", record), ("POST", f"{PATH}?outcome=no", {})]
     assert service.token == "Bearer t"
+
+
+def test_a_receipt_asks_the_same_service(service: Service) -> None:
+    publisher = HttpPublisher(service.address, token="t")
+    service.answers = [
+        (200, {"version": 7, "partition": 3, "offset": 41}),
+        (200, {"items": [{"outcome": "published", "reason": None}]}),
+        (200, ledger(applied=8, lacking=2)),
+        (200, ledger(applied=9, lacking=1)),
+    ]
+    published = publisher.publish("d", "g", "a/b", version=7)
+    assert published.wait(0) is published
+    assert published.outcome(WAIT_S).outcome == "published"
+    assert published.applied_by(0.9, WAIT_S) == (9, 1)
+    paths = [path.partition("?")[0] for _, path, _ in service.asked]
+    assert paths == [PATH, "/v1/domains/d/groups/g/outcomes", f"{PATH}/lacking", f"{PATH}/lacking"]
+    assert service.token == "Bearer t"
+
+
+async def test_asyncio_publishes_sends_and_asks_the_same(service: Service) -> None:
+    publisher = HttpPublisher(service.address)
+    service.answers = [
+        (200, {"version": 7, "partition": 3, "offset": 41}),
+        (200, ledger(applied=1, lacking=0)),
+        (200, {"partition": 3, "offset": 5}),
+    ]
+    published = await publisher.publish_async("d", "g", "a/b", payload=5)
+    assert await published.applied_by_async(1.0, WAIT_S) == (1, 0)
+    assert await publisher.send_async("d", "g", "c", {"x": 1}, id="m", to={"t"}) == Sent(3, 5, "m")
+    assert [body for method, _, body in service.asked if method == "POST"] == [
+        {"payload": 5},
+        {"id": "m", "payload": {"x": 1}, "to": ["t"]},
+    ]
+
+
+def test_a_share_of_nobody_is_not_success(service: Service) -> None:
+    service.answers = [(200, {"version": 7, "partition": 3, "offset": 41}), (200, ledger(applied=0, lacking=0))]
+    published = HttpPublisher(service.address).publish("d", "g", "a/b")
+    with pytest.raises(NotApplied, match="0 of 0 registered"):
+        published.applied_by(0.9, timeout_s=0)
 
 
 def test_a_description_is_merged_replaced_removed_and_read(service: Service) -> None:

@@ -161,7 +161,7 @@ class Receipt(Published):
         """Returns the publish's effect: published, repeated, altered, stale, rejected; `unknown` with the reason if
         that could not be determined in time.
 
-        Needs Publisher(http=...). Raises LedgerRefused; ValueError naming the argument; RuntimeError without `http`.
+        A Publisher needs `http`. Raises LedgerRefused; ValueError naming the argument; RuntimeError without `http`.
         """
         ask = self._ask_for_outcome(timeout_s)
         ledger = self._checked("outcome")
@@ -193,7 +193,7 @@ class Receipt(Published):
         """Waits until so many clients have applied this version or a newer one: an int is a count, a float from 0 to 1
         a fraction of those registered then (1.0: all; if none is registered, none).
 
-        A client's acknowledgement is known a second or two later. Needs Publisher(http=...). Raises NotApplied, which
+        A client's acknowledgement is known a second or two later. A Publisher needs `http`. Raises NotApplied, which
         is a TimeoutError; NeverApplied, which is a NotApplied, at once if the version was stale or rejected, as far as
         the matcher remembers, because clients that applied a newer one did not get this one; LedgerRefused; ValueError
         naming the argument; RuntimeError without `http`.
