@@ -12,6 +12,7 @@ from typing import Any
 
 import faust
 from faust.types import TP
+from mode import Service
 
 from coldnotify_usage.kafka_login import Login
 from coldnotify_usage.readable_records import install
@@ -94,6 +95,11 @@ class _ReadOffsets(defaultdict[TP, int | None]):
         return read if read is None or sought is None else min(read, sought)
 
 
+def _worded(_service: Service, _severity: int, msg: str, *_args: Any, **_more: Any) -> str:
+    """Words a log line of Faust's services without their places in Faust's tree, as [^---Consumer]."""
+    return f"Faust: {msg}"
+
+
 class _App(faust.App):
     """Faust's app without directories: it makes some for stores on disk, and a worker that is killed leaves them."""
 
@@ -109,6 +115,7 @@ class UsageApp:
     ) -> None:
         """`partitions`: those of the usage topic. Nothing is started."""
         install()
+        Service._format_log = _worded  # type: ignore[method-assign, assignment]
         self._settings = settings
         self._topics = topics = settings.topics
         self._partitions = partitions
