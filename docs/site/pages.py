@@ -24,6 +24,13 @@ ELSEWHERE = (
     "schemas/transcripts/README.md",
 )
 """Documents outside docs/, by their path in the tree, which is their path in the site, too."""
+LATER = ("adr/", "runbooks/", "schemas/transcripts/", "api/", "CHANGELOG.md", "file-map.md", "internal-protocol.md")
+"""Beginnings of the paths of pages that the search lists behind the others: records, references, single alerts."""
+_LATER_BOOST = 1e-5
+"""Less than the share of a word in a text by a word in a title, 1:1000."""
+_SEARCHES_FROM_DISK = "assets/javascripts/iframe-worker.js"
+"""Replaces a page's Worker where the site is opened from disk: Chromium starts no worker from there."""
+_ASKS = "assets/javascripts/search.js"
 PYTHON = {
     "Devices": ["coldnotify"],
     "Devices, with asyncio": ["coldnotify.aio"],
@@ -36,7 +43,11 @@ _LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts the documents of a folder in the place of its name in the navigation, its README first."""
+    """Puts the documents of a folder in the place of its name in the navigation, its README first.
+
+    Names the site's own copy of iframe-worker, because the plugin `offline` would fetch it from unpkg.com.
+    """
+    config.extra["polyfills"] = [_SEARCHES_FROM_DISK, _ASKS]
     for section in config.nav or []:
         for entry in next(iter(section.values())) if isinstance(section, dict) else []:
             if isinstance(entry, dict):
@@ -58,6 +69,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     reference = "# Python API\n" + "".join(
         f"\n## {heading}\n" + "".join(f"\n::: {module}\n" for module in modules) for heading, modules in PYTHON.items()
     )
+    shim = ROOT / "clients" / "browser" / "node_modules" / "iframe-worker" / "shim" / "index.js"
+    files.append(File.generated(config, _SEARCHES_FROM_DISK, content=shim.read_text(encoding="utf-8")))
+    asks = (ROOT / "docs" / "site" / "search.js").read_text(encoding="utf-8")
+    files.append(File.generated(config, _ASKS, content=asks))
     files.append(File.generated(config, "api/python.md", content=reference))
     files.append(File.generated(config, "api/browser.md", content=_browser()))
     files.append(File.generated(config, "api/http.md", content=http_api_doc.generate()))
@@ -68,6 +83,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turns links through the tree into links through the site."""
     here = page.file.src_uri
+    if here.startswith(LATER):
+        page.meta["search"] = {"boost": _LATER_BOOST}
     in_tree = here if here in ELSEWHERE else f"docs/{here}"
 
     def lead(match: re.Match[str]) -> str:
