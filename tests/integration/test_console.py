@@ -402,3 +402,17 @@ def test_the_matrix_of_a_large_group_has_all_clients_and_objects_in_reach(up: Up
     label = "document.activeElement.getAttribute('aria-label')"
     window.wait_for(f"({down}, {label}?.startsWith('client-{clients - 1}, object-000 '))", "the last client, by keys")
     assert window.log() == []
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_the_api_is_a_page_that_fetches_nothing_from_elsewhere(up: Up, window: Browser) -> None:
+    window.open(up.http_url + "/v1/docs")
+    heads = "[...document.querySelectorAll('h3 code')].map(head => head.innerText)"
+    window.wait_for(f"{heads}.length", "the operations")
+    with urlopen(f"{up.http_url}/v1/openapi.json", timeout=WAIT_S) as answer:
+        paths = json.load(answer)["paths"]
+    expected = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert set(window.run(f"return {heads}")) == expected
+    loaded = window.run("return performance.getEntriesByType('resource').map(one => one.name)")
+    assert [url for url in loaded if not url.startswith(up.http_url + "/")] == []
+    assert window.log() == []

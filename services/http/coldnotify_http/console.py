@@ -7,11 +7,12 @@ from aiohttp import web
 _DIRECTORY = Path(__file__).parent / "console_page"
 _FILES = {
     "/": ("index.html", "text/html"),
+    "/v1/docs": ("api.html", "text/html"),
     "/console/style.css": ("style.css", "text/css"),
     **{
         f"/console/{name}.js": (f"{name}.js", "text/javascript")
         for name in (
-            *("console", "ask", "clients", "confirm", "dom", "forms", "history", "matrix"),
+            *("console", "api", "ask", "clients", "confirm", "dom", "forms", "history", "matrix"),
             *("publish", "send", "tenants", "words"),
         )
     },
