@@ -33,7 +33,7 @@ LOOK = """
 import json, sys
 from pathlib import Path
 from click.testing import CliRunner
-from coldnotify_cli import checkup, parts_in_kafka
+from coldnotify_cli import parts_in_kafka, service_checks
 from coldnotify_cli.main import cli
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.stack import Stack
@@ -51,7 +51,7 @@ print(json.dumps({
     "up_help": CliRunner().invoke(cli, ["up", "--help"]).output,
     "gateway_help": CliRunner().invoke(cli, ["gateway", "--help"]).output,
     "toy_help": CliRunner().invoke(cli, ["toy", "--help"]).output,
-    "doctor": checkup._added(""),
+    "doctor": service_checks._added(""),
     "settings": settings_doc.generate(),
     "topics": [spec.name for spec in parts_in_kafka.topics(None, 1, TopicNames())],
     "acls": [str(acl) for acl in parts_in_kafka.acls("User:{role}", TopicNames())],

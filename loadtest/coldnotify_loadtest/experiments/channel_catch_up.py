@@ -99,7 +99,11 @@ def _fill(server: ColdNotify, drawn: DrawnLog) -> None:
             except BufferError:
                 producer.poll(0.1)
     producer.flush(READY_S)
-    wait_for(lambda: _count(server, "messages") >= len(drawn), "the matcher has read all", READY_S)
+    wait_for(lambda: _followed(server) >= len(drawn), "the matcher has read all", READY_S)
+
+
+def _followed(server: ColdNotify) -> float:
+    return server.metric("matcher-1", "coldnotify_matcher_messages_total", outcome="followed")
 
 
 def _count(server: ColdNotify, what: str) -> float:

@@ -170,9 +170,13 @@ def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
         (session,) = gateway.json("/v1/sessions")["items"]
         assert session["client"].startswith("look.")
     wait_for(lambda: not gateway.json("/v1/sessions")["items"], "its session ends")
-    wait_for(lambda: matcher.of_kind("unregister"), "it is unregistered")
-    (unregister,) = matcher.of_kind("unregister")
-    assert (list(unregister.unregister.objects), unregister.client) == (["look/a", "look/b"], session["client"])
+
+    def unregistered():
+        return [one for one in matcher.of_kind("unregister") if one.client == session["client"]]
+
+    wait_for(unregistered, "it is unregistered")
+    (unregister,) = unregistered()
+    assert list(unregister.unregister.objects) == ["look/a", "look/b"]
     wait_for(lambda: [one.client for one in matcher.of_kind("leave")][-1:] == [session["client"]], "and leaves")
     for wrong, field in (("&object=", "object"), ("", "object"), ("&object=a&objects=b", "objects")):
         with pytest.raises(urllib.error.HTTPError) as error, urllib.request.urlopen(base + wrong, timeout=WAIT_S):
