@@ -88,7 +88,10 @@ def version_of(
     traceparent: str | None = None,
     priority: str | None = None,
 ) -> Outgoing:
-    """Returns the version of these arguments. Raises ValueError, whose message begins with the field at fault."""
+    """Returns the version of these arguments. Raises ValueError, whose message begins with the field at fault.
+
+    A payload of None is none at all: the version is told without one.
+    """
     _check_names(domain, group)
     check_object(_text("object", name))
     if not isinstance(deleted, bool):
