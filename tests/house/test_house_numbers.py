@@ -18,9 +18,9 @@ from coldnotify_testkit.house_numbers import (
 
 CEILINGS = {
     ALERTS: 36,
-    BOTH: 88,
+    BOTH: 87,
     CLAUSE_TESTS: 385,
-    CLAUSES: 52,
+    CLAUSES: 51,
     IS_NONE: 29,
     METRICS: 116,
     ODD_WORDS: 21,
@@ -28,7 +28,7 @@ CEILINGS = {
     SET_FROM_OUTSIDE: 1_309,
     SETTINGS: 120,
     TWO_MEANINGS: 0,
-    WORDS: 101_913,
+    WORDS: 101_912,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 
