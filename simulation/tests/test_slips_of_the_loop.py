@@ -8,23 +8,25 @@ import sys
 import pytest
 from coldnotify_simulation.slips import Slip, find, run_alone
 from coldnotify_streams.core.commits import Commits
+from coldnotify_streams.core.durable_steps import DurableSteps
 from coldnotify_streams.core.run import JobRun
 
 SLIPS = {
     "what is handled is committed before it is flushed": Slip(
-        JobRun,
-        "_make_durable",
+        DurableSteps,
+        "make_durable",
         """\
-        durable = yield from self._write_steps(owned, None)
+        durable = yield from self.write(owned, None)
         for partition in durable:
-            self.commits.note(partition)
+            self._commits.note(partition)
         """,
         """\
+        from coldnotify_streams.core.actions import Commit
         for partition in owned:
-            self.commits.note(partition)
-        if due := self.commits.take_due(self._agenda.now.s):
+            self._commits.note(partition)
+        if due := self._commits.take_due(self._agenda.now.s):
             self._agenda.do(Commit(due))
-        durable = yield from self._write_steps(owned, None)
+        durable = yield from self.write(owned, None)
         for partition in durable:
         """,
         1234,

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,14 @@ def beside(up: Up) -> dict[str, str]:
 
 @contextmanager
 def units(up: Up, kind: str) -> Iterator[dict[str, tuple[Notify, Recorder]]]:
-    """A client in each group, registered for x."""
+    """A client in each group, registered for x, and told that it is not known yet."""
     found = {group: (notify(up, "ou", None, group=group), Recorder()) for group in GROUPS[kind]}
     for ou, told in found.values():
         ou.connect()
         ou.register("x").subscribe(told)
     try:
+        for group, (_, told) in found.items():
+            wait_for(partial(told.versions, "x"), f"{group} has its first answer")
         yield found
     finally:
         for ou, _ in found.values():
