@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.kafka.unreadable_offsets import BEYOND, Gap, GapSearch, is_of_offset, may_have_ended
 from coldnotify_common.paced import Paced
@@ -58,6 +58,8 @@ class _Place:
     """True while it is examined, or waits for that."""
     damaged: bool = False
     """True while it is examined because of an error: records that arrive meanwhile are dropped."""
+    at_beginning: bool = False
+    """True if the consumer started from the partition's first offset, whatever that is."""
     sound: int | None = None
     """The offset at which the last examination found no damage: a record with a wrong offset comes after it."""
 
@@ -190,7 +192,12 @@ class RecordConsumer(Consumer):
     @staticmethod
     def _begun(partitions: list[TopicPartition]) -> dict[_Where, _Place]:
         now_s = time.monotonic()
-        return {(tp.topic, tp.partition): _Place(tp.offset if tp.offset >= 0 else None, now_s) for tp in partitions}
+        return {
+            (tp.topic, tp.partition): _Place(
+                tp.offset if tp.offset >= 0 else None, now_s, at_beginning=tp.offset == OFFSET_BEGINNING
+            )
+            for tp in partitions
+        }
 
     def _set_paused(self, partitions: list[TopicPartition], *, paused: bool) -> None:
         now_s = time.monotonic()
@@ -299,6 +306,8 @@ class RecordConsumer(Consumer):
                 low, high = self.get_watermark_offsets(TopicPartition(*where), cached=True)
             except KafkaException:
                 continue  # it was not fetched from so far
+            if place.next is None and place.at_beginning and may_have_ended(self, where):
+                place.next = self._begin_of(where)
             start = max(low, 0) if place.next is None else place.next
             if high > start or (place.next is not None and may_have_ended(self, where)):
                 place.stall_s = min(2 * place.stall_s, STALL_S_MAX)

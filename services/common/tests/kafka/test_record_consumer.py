@@ -201,6 +201,20 @@ def test_fetching_that_has_ended_without_a_word_goes_on(
     assert read(consumer, {1: 2}) == ([(1, 1, 2)], [])
 
 
+def test_fetching_that_has_ended_before_its_first_record_begins_again(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the consumer knows neither where it is nor where the partition ends."""
+    monkeypatch.setattr("coldnotify_common.kafka.record_consumer.STALL_S", 0.1)
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD])
+    place = TopicPartition(TOPIC, 1, 1000)
+    Consumer.assign(consumer, [place])
+    said = wait_for(lambda: consumer.poll(0.1), "the error that nobody hands on")
+    assert said.error() is not None
+    consumer._places = consumer._begun([TopicPartition(TOPIC, 1, OFFSET_BEGINNING)])
+    assert read(consumer, {1: 1}) == ([(1, 0, 1)], [])
+
+
 def test_what_is_found_damaged_during_another_look_is_looked_at_behind_it(
     fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
