@@ -63,6 +63,10 @@ class _Place:
     sound: int | None = None
     """The offset at which the last examination found no damage: a record with a wrong offset comes after it."""
 
+    def starts_at(self, offset: int | None) -> None:
+        """Sets the position that the consumer started from; None: it is not known yet."""
+        self.next = offset
+
 
 class _Run(NamedTuple):
     """The records of one partition in one call of `read`."""
@@ -215,7 +219,7 @@ class RecordConsumer(Consumer):
             where = message.topic() or "", -1 if (number := message.partition()) is None else number
             place = self._places.get(where)
             if place is not None and place.next is None:
-                place.next = self._begin_of(where)
+                place.starts_at(self._begin_of(where))
             error, run = message.error(), runs.get(where)
             if place is not None and error is not None and error.code() in BEYOND and run is not None:
                 jump = run.first_jump()
@@ -307,7 +311,7 @@ class RecordConsumer(Consumer):
             except KafkaException:
                 continue  # it was not fetched from so far
             if place.next is None and place.at_beginning and may_have_ended(self, where):
-                place.next = self._begin_of(where)
+                place.starts_at(self._begin_of(where))
             start = max(low, 0) if place.next is None else place.next
             if high > start or (place.next is not None and may_have_ended(self, where)):
                 place.stall_s = min(2 * place.stall_s, STALL_S_MAX)
