@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.ledger_looks import LedgerLooker
+from coldnotify_testkit.answering import answering
 from coldnotify_testkit.waiting import wait_for
 
 OBJECT = "d/g/månad/1"
@@ -24,20 +23,8 @@ def answers() -> list[tuple[int, dict[str, Any]]]:
 
 @pytest.fixture
 def url(answers: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = answers.pop(0) if len(answers) > 1 else answers[0]
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with answering(lambda _path: answers.pop(0) if len(answers) > 1 else answers[0]) as address:
+        yield f"http://{address}"
 
 
 def test_incomplete_answers_are_not_recorded(

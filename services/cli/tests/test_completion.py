@@ -1,16 +1,14 @@
 """The shell completes names that the HTTP service knows, with words about each; without the service, nothing."""
 
-import json
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from coldnotify_testkit.answering import answering
 from coldnotify_testkit.command import COMMAND, coldnotify
 
 GROUPS = [{"domain": "animal.observer", "group": f"region-{i}", "clients": i} for i in (1, 2)]
@@ -21,30 +19,18 @@ LISTS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-class Node(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        asked = urlsplit(self.path)
-        kind = asked.path.rpartition("/")[2]
-        after = parse_qs(asked.query).get("after", [""])[0]
-        items = [row for row in LISTS.get(kind, []) if row[kind[:-1]] > after]
-        body = json.dumps({"groups": GROUPS, "items": items, "next": None}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_args: object) -> None:
-        """Nothing."""
+def answer(path: str) -> tuple[int, object]:
+    asked = urlsplit(path)
+    kind = asked.path.rpartition("/")[2]
+    after = parse_qs(asked.query).get("after", [""])[0]
+    items = [row for row in LISTS.get(kind, []) if row[kind[:-1]] > after]
+    return 200, {"groups": GROUPS, "items": items, "next": None}
 
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Node) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with answering(answer) as address:
+        yield address
 
 
 def completed(typed: str, incomplete: str, **settings: str) -> dict[str, str]:

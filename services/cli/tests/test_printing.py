@@ -8,15 +8,14 @@ import os
 import pty
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unicodedata import category
 
 import pytest
 from coldnotify_cli.main import main
 from coldnotify_cli.printing import echo
+from coldnotify_testkit.answering import answering
 from coldnotify_testkit.command import coldnotify
 
 NAME = "lamp\x1b]0;owned\x07\u202e\u2028\x85\r\nforged"
@@ -41,31 +40,19 @@ COMMANDS: list[tuple[str, ...]] = [
 ]  # fmt: skip
 
 
-class Node(BaseHTTPRequestHandler):
-    """A matcher and HTTP service that answers with hostile names; whatever is refused is refused with one."""
-
-    def do_GET(self) -> None:
-        refused = "refused" in self.path
-        more: dict[str, Any] = {"lacking": [ITEM]} if "/explanation" in self.path else {}
-        more |= {"matchers": []} if "/partitions" in self.path else {}
-        body = json.dumps({"error": NAME} if refused else ANSWER | more).encode()
-        self.send_response(500 if refused else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_args: object) -> None:
-        """Nothing: what a command prints is looked at."""
+def answer(path: str) -> tuple[int, object]:
+    """Answers as a matcher and HTTP service with hostile names; whatever is refused is refused with one."""
+    if "refused" in path:
+        return 500, {"error": NAME}
+    more: dict[str, Any] = {"lacking": [ITEM]} if "/explanation" in path else {}
+    more |= {"matchers": []} if "/partitions" in path else {}
+    return 200, ANSWER | more
 
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Node) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with answering(answer) as address:
+        yield address
 
 
 def steers_nothing(text: str) -> bool:
