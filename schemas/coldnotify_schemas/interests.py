@@ -87,7 +87,12 @@ def channel_text(name: str, attributes: Iterable[str] = ()) -> str:
     """Returns a channel's registration as one text. Raises InvalidName."""
     if _BETWEEN in check_object(name, "channel"):
         raise InvalidName(f"channel: {name[:80]!r} has a zero byte")
-    return _BETWEEN.join([name, *check_attributes("attributes", attributes)])
+    return joined_channel(name, check_attributes("attributes", attributes))
+
+
+def joined_channel(name: str, attributes: Iterable[str] = ()) -> str:
+    """Returns a channel's registration as one text, unchecked: the attributes are as they come."""
+    return _BETWEEN.join([name, *attributes])
 
 
 def check_attributes(field: str, attributes: Iterable[str]) -> list[str]:

@@ -4,14 +4,13 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.digest import object_digest
-from coldnotify_schemas.interests import channel_hash, query_hash
+from coldnotify_schemas.interests import channel_hash, joined_channel, query_hash
 from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_QUERY, Interest
 
 KINDS = wire_pb2.KINDS_NAMES | wire_pb2.KINDS_QUERIES
 """Kinds of interests that every matcher of this release accepts."""
 ALL_KINDS = "objects, queries and channels"
 """The same kinds, and the one that needs topics of its own, as refusals name them."""
-_BETWEEN = "\x00"
 
 
 def queries_in(interests: Iterable[Interest]) -> list[Interest]:
@@ -25,8 +24,8 @@ def channels_in(interests: Iterable[Interest]) -> list[Interest]:
 
 
 def channel_text_of(channel: Interest) -> str:
-    """Returns the registered text of a channel, joined like by `channel_text`, but unchecked."""
-    return _BETWEEN.join([channel.text, *channel.attributes]) if channel.attributes else channel.text
+    """Returns the registered text of a channel, unchecked."""
+    return joined_channel(channel.text, channel.attributes) if channel.attributes else channel.text
 
 
 def hashes_of(interests: Iterable[Interest]) -> list[int]:
