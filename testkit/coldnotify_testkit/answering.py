@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 def answering(answer: Callable[[str], tuple[int, object]]) -> Iterator[str]:
     """Serves on a free port; yields its address, host:port. `answer` returns status and JSON for a path and query."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, said = answer(self.path)
             body = json.dumps(said).encode()
@@ -23,7 +23,7 @@ def answering(answer: Callable[[str], tuple[int, object]]) -> Iterator[str]:
         def log_message(self, *_args: object) -> None:
             """Nothing: what a command prints is looked at."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -51,6 +51,13 @@ _READY_S = 100.0
 _REQUEST_BYTES_MAX = 1 << 20
 _STATUS = struct.Struct("i")
 _PR_SET_PDEATHSIG = 1
+_SIGNALS = sorted(
+    signal.valid_signals()
+    - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
+    # Python ignores these in every process that it starts.
+    - {signal.SIGPIPE, signal.SIGXFSZ}
+)
+"""Signals that a started process ignores if the one that starts it does."""
 _LIMITS = [number for name, number in vars(resource).items() if name.startswith("RLIMIT_")]
 
 
@@ -160,6 +167,7 @@ def start(
         "directory": str(Path.cwd()),
         "limits": {number: resource.getrlimit(number) for number in _LIMITS},
         "umask": _umask() if umask < 0 else umask,
+        "ignored": [number for number in _SIGNALS if signal.getsignal(number) == signal.SIG_IGN],
         "group": 0 if own_group else os.getpgrp(),
     }
     return ForkedProcess(argv, *zygote.fork(request, output))
@@ -268,7 +276,9 @@ class _Server:
         self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in _SIGNALS:
+            default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, signal.SIG_IGN if number in request["ignored"] else default)
         for key in list(self._selector.get_map().values()):
             assert isinstance(key.fileobj, socket.socket)
             key.fileobj.close()

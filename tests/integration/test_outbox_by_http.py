@@ -9,7 +9,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.killed_writers import write_though_killed
 from coldnotify_testkit.stack import PARTITIONS, Up
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -36,7 +36,7 @@ def records(up: Up, topic: str) -> list[Message]:
     consumer = Consumer(
         {"bootstrap.servers": up.kafka, "group.id": up.topics.group("test"), "enable.partition.eof": True}
     )
-    consumer.assign([TopicPartition(topic, partition_of(DOMAIN, GROUP, PARTITIONS), 0)])
+    consumer.assign([TopicPartition(topic, partition_of(DOMAIN, GROUP, PARTITIONS), OFFSET_BEGINNING)])
     found: list[Message] = []
     while (message := consumer.poll(LIMIT_S)) is not None and message.error() is None:
         key = message.key()
