@@ -45,10 +45,7 @@ import type { Missed } from "./message.js";
 
 /** Every error of this library but wrong arguments. */
 export class ColdNotifyError extends Error {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-  }
+  override name = "ColdNotifyError";
 }
 """
 
@@ -69,7 +66,9 @@ def errors_text() -> str:
 
 def _error(definition: ast.ClassDef, base: str) -> str:
     paragraph = " ".join((ast.get_docstring(definition) or "").split("\n\n", maxsplit=1)[0].split())
-    head = f"\n{_comment(_said(paragraph))}\nexport class {definition.name} extends {base} {{"
+    # The name is a text: a minifier renames the class.
+    name = f'  override name = "{definition.name}";\n'
+    head = f"\n{_comment(_said(paragraph))}\nexport class {definition.name} extends {base} {{\n{name}"
     inits = [one for one in definition.body if isinstance(one, ast.FunctionDef)]
     return f"{head}\n{_constructor(inits[0])}}}\n" if inits else f"{head}}}\n"
 

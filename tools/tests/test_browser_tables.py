@@ -18,10 +18,10 @@ def test_the_phases_are_the_generated_ones() -> None:
 def test_an_error_has_its_fields_its_message_and_the_first_paragraph() -> None:
     text = errors_text()
     assert (
-        "/** The state cannot be read, written or locked. */\nexport class StateError extends ColdNotifyError {}"
-        in text
-    )
-    assert "export class OutboxFull extends ColdNotifyError {}" in text, "a page has no OutboxError"
+        "/** The state cannot be read, written or locked. */\nexport class StateError extends ColdNotifyError {\n"
+        '  override name = "StateError";\n}'
+    ) in text
+    assert "export class OutboxFull extends ColdNotifyError {" in text, "a page has no OutboxError"
     assert "threw ${String(cause)}`, { cause });" in text
     assert "    readonly query: string | null = null,\n" in text
     assert "OutboxDamaged" not in text

@@ -17,6 +17,8 @@ export * from "./sharedErrors.js";
 
 /** Another page of this browser (a second tab, mostly) is this client. This one waits until that one is gone. */
 export class OpenElsewhere extends ColdNotifyError {
+  override name = "OpenElsewhere";
+
   constructor() {
     super(
       "another page of this browser is this client: this page is told nothing until that one is gone. " +
@@ -27,6 +29,8 @@ export class OpenElsewhere extends ColdNotifyError {
 
 /** disconnect() was called before the service had answered. It may be published, if it was sent. */
 export class PublishGivenUp extends ColdNotifyError {
+  override name = "PublishGivenUp";
+
   constructor(readonly target: string) {
     super(`publish to ${JSON.stringify(target)} given up: disconnect() came before the service's answer`);
   }

@@ -4,26 +4,33 @@ import type { Missed } from "./message.js";
 
 /** Every error of this library but wrong arguments. */
 export class ColdNotifyError extends Error {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-  }
+  override name = "ColdNotifyError";
 }
 
 /** The state cannot be read, written or locked. */
-export class StateError extends ColdNotifyError {}
+export class StateError extends ColdNotifyError {
+  override name = "StateError";
+}
 
 /** The state belongs to another domain, group or client, or was written by a newer library. */
-export class StateMismatch extends StateError {}
+export class StateMismatch extends StateError {
+  override name = "StateMismatch";
+}
 
 /** The state was damaged. It has been set aside; the client starts without, and the service tells everything. */
-export class StateDamaged extends StateError {}
+export class StateDamaged extends StateError {
+  override name = "StateDamaged";
+}
 
 /** So much waits to be published that nothing more is accepted. Waiting records are kept, the refused one is not. */
-export class OutboxFull extends ColdNotifyError {}
+export class OutboxFull extends ColdNotifyError {
+  override name = "OutboxFull";
+}
 
 /** The service refuses a publish, and would refuse it again. */
 export class PublishRefused extends ColdNotifyError {
+  override name = "PublishRefused";
+
   constructor(
     /** The object's or channel's; "": it is the receipt's. */
     readonly target: string,
@@ -35,6 +42,8 @@ export class PublishRefused extends ColdNotifyError {
 
 /** A callback threw (`cause`). The notification is not acknowledged, and the callback is called again after a delay. */
 export class CallbackFailed extends ColdNotifyError {
+  override name = "CallbackFailed";
+
   constructor(
     readonly objectId: string,
     readonly version: bigint | null,
@@ -49,6 +58,8 @@ export class CallbackFailed extends ColdNotifyError {
  * version comes.
  */
 export class ObjectParked extends ColdNotifyError {
+  override name = "ObjectParked";
+
   constructor(
     readonly objectId: string,
     readonly version: bigint | null,
@@ -60,6 +71,8 @@ export class ObjectParked extends ColdNotifyError {
 
 /** A members callback threw (`cause`). It is called again with the same sets after a delay. */
 export class MembersCallbackFailed extends ColdNotifyError {
+  override name = "MembersCallbackFailed";
+
   constructor(
     readonly query: string,
     cause: unknown,
@@ -73,6 +86,8 @@ export class MembersCallbackFailed extends ColdNotifyError {
  * members change again.
  */
 export class QueryParked extends ColdNotifyError {
+  override name = "QueryParked";
+
   constructor(
     readonly query: string,
     readonly tries: number,
@@ -83,6 +98,8 @@ export class QueryParked extends ColdNotifyError {
 
 /** The service is of an older release without queries: registrations wait for one that has them. Reported once. */
 export class QueriesUnknown extends ColdNotifyError {
+  override name = "QueriesUnknown";
+
   constructor() {
     super("the service is older and knows no queries: they are registered once it does");
   }
@@ -90,6 +107,8 @@ export class QueriesUnknown extends ColdNotifyError {
 
 /** A gateway or matcher of an older release sends no descriptions. Reported once. */
 export class DescriptionsUnknown extends ColdNotifyError {
+  override name = "DescriptionsUnknown";
+
   constructor() {
     super("the service is older: it tells members and versions, and descriptions once it does");
   }
@@ -99,6 +118,8 @@ export class DescriptionsUnknown extends ColdNotifyError {
  * A channel's callback threw (`cause`). The message counts as not told, and the callback is called again after a delay.
  */
 export class ChannelCallbackFailed extends ColdNotifyError {
+  override name = "ChannelCallbackFailed";
+
   constructor(
     readonly channel: string,
     readonly offset: bigint,
@@ -113,6 +134,8 @@ export class ChannelCallbackFailed extends ColdNotifyError {
  * next connection, when another message of the channel comes, or when another callback subscribes.
  */
 export class ChannelParked extends ColdNotifyError {
+  override name = "ChannelParked";
+
   constructor(
     readonly channel: string,
     readonly offset: bigint,
@@ -124,6 +147,8 @@ export class ChannelParked extends ColdNotifyError {
 
 /** Messages of a channel may be missing, and there is no `onMissed` callback to report it to. */
 export class MessagesMissed extends ColdNotifyError {
+  override name = "MessagesMissed";
+
   constructor(
     readonly missed: Missed,
   ) {
@@ -134,6 +159,8 @@ export class MessagesMissed extends ColdNotifyError {
 
 /** The service is of an older release without channels: subscriptions wait for one that has them. Reported once. */
 export class ChannelsUnknown extends ColdNotifyError {
+  override name = "ChannelsUnknown";
+
   constructor() {
     super("the service is older and knows no channels: they are registered once it does");
   }
@@ -141,6 +168,8 @@ export class ChannelsUnknown extends ColdNotifyError {
 
 /** The service refused a registration; the object, query or channel has left the wanted set. */
 export class RegistrationRefused extends ColdNotifyError {
+  override name = "RegistrationRefused";
+
   constructor(
     /** "", if it is a query's or a channel's. */
     readonly objectId: string,
@@ -158,6 +187,8 @@ export class RegistrationRefused extends ColdNotifyError {
 
 /** A payload is not JSON. The version is told nevertheless, with null as its payload. */
 export class PayloadUnreadable extends ColdNotifyError {
+  override name = "PayloadUnreadable";
+
   constructor(
     readonly objectId: string,
     readonly version: bigint | null,
@@ -168,6 +199,8 @@ export class PayloadUnreadable extends ColdNotifyError {
 
 /** The gateway ended the session for good. Nothing is tried any more until connect() is called again. */
 export class ServiceRefused extends ColdNotifyError {
+  override name = "ServiceRefused";
+
   constructor(
     readonly code: number,
     codeName: string,
