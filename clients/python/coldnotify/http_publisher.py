@@ -18,6 +18,7 @@ Exceptions
     PublishError                  it is not known to be durable; `indeterminate`: it may exist nevertheless
         PublishTimeout            it was refused for all of `timeout_s`, and is not written
         PublishRejected           it may not be published there
+        PublishManyError          some of many failed; `outcomes` has each one's
         DescriptionConflict       the description is not the one of `if_revision`; `found` is the present one
     OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
         OutboxFull                too much waits in it
@@ -31,28 +32,32 @@ Exceptions
 import asyncio
 import base64
 import json
-import math
 import os
 import secrets
 import ssl
 import time
 from collections.abc import Iterable, Mapping
-from http.client import HTTPException
 from types import TracebackType
 from typing import Any, NamedTuple, Self
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
 
-from coldnotify._core.publishing.outgoing import Outgoing, message_of, version_of
+from coldnotify._core.publishing.outgoing import Many, Outgoing, message_of, version_of, versions_of
 from coldnotify._effect import Newest, Outcome
+from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
 from coldnotify._payload_first import payload_first
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
 from coldnotify._publishing.applied import Applied, LedgerClient, LedgerRefused, NeverApplied, NotApplied, Receipt
-from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier
-from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Sent
+from coldnotify._publishing.many_by_http import publish_all
+from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier, VersionRefused
+from coldnotify._publishing.published import (
+    Published,
+    PublishError,
+    PublishManyError,
+    PublishRejected,
+    PublishTimeout,
+    Sent,
+)
 from coldnotify._publishing.turns import NoTurn, PublisherTurns, TurnRefused
 from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
 from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse, UsedAfterFork
@@ -76,6 +81,7 @@ __all__ = [
     "Outcome",
     "Pending",
     "PublishError",
+    "PublishManyError",
     "PublishRejected",
     "PublishTimeout",
     "Published",
@@ -145,10 +151,7 @@ class HttpPublisher(MayHaveOutbox):
         `outbox`, `outbox_max_records`, `outbox_max_bytes`, `on_rejected`: the same as Publisher's. What the service
         answers with 400, 403 or 413 is set aside. Raises ValueError naming the argument; OutboxError, OutboxInUse.
         """
-        base = url.strip().rstrip("/")
-        self._base = base if base.startswith(("http://", "https://")) else f"http://{base}"
-        if self._base == "http://":
-            raise ValueError(f"url: {url!r} is neither host:port nor a URL")
+        self._requests = HttpRequests(url, token, ssl_context)
         if not timeout_s > 0:
             raise ValueError(f"timeout_s: {timeout_s!r} is not above 0")
         if in_flight_max < 1:
@@ -156,10 +159,8 @@ class HttpPublisher(MayHaveOutbox):
         if flow not in NAMES:
             raise ValueError(f"flow: unknown value {flow!r}, expected one of {', '.join(NAMES)}")
         self._turns = PublisherTurns(flow, in_flight_max)
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._context = ssl_context
         self._timeout_s = timeout_s
-        self._ledger = LedgerClient(self._base, token, ssl_context)
+        self._ledger = LedgerClient(self._requests)
         if outbox is not None:
             self._outbox = WithOutbox(
                 outbox,
@@ -246,6 +247,32 @@ class HttpPublisher(MayHaveOutbox):
             deleted=deleted,
             priority=priority,
         )
+
+    def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
+        """Publishes many versions in few requests: {object: {"version": 1, "payload": ...}} or pairs of the two.
+
+        All are checked before any is sent; a request takes up to 1,000, and each may take `timeout_s`. Returns when all
+        are durable, in order. Raises ValueError, which begins with the place of the one at fault, as in "objects[3]: ";
+        PublishManyError, whose `outcomes` has a Receipt or an error for each: behind a request with one that failed,
+        none is sent.
+        """
+        outgoings = versions_of(domain, group_id, objects)
+        if self._outbox is not None:
+            return list[Receipt](self._outbox.accept_versions(outgoings))
+        outcomes = publish_all(outgoings, lambda request: self._post_several(request.records[0], request.body, None))
+        receipts = [
+            Receipt.of(outcome, self._ledger, one.key, None)
+            for one, outcome in zip(outgoings, outcomes, strict=True)
+            if isinstance(outcome, Published)
+        ]
+        if len(receipts) == len(outcomes):
+            return receipts
+        done = iter(receipts)
+        raise PublishManyError([next(done) if isinstance(one, Published) else one for one in outcomes])
+
+    async def publish_many_async(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
+        """publish_many() for asyncio, in a thread. Cancelling the wait does not take back what is sent."""
+        return await asyncio.to_thread(self.publish_many, domain, group_id, objects)
 
     def send(
         self,
@@ -366,7 +393,7 @@ class HttpPublisher(MayHaveOutbox):
     def _post_several(self, first: Outgoing, body: bytes, clock_ms: int | None) -> dict[str, Any]:
         # A message that is not taken must stay in front of those behind it. A version of an object need not.
         in_order = "yes" if first.is_message else None
-        path = _path(first.domain, first.group, kind=_kind(first))
+        path = group_path(first.domain, first.group, _kind(first))
         return self._post(path, body, in_order=in_order, clock_ms=_text(clock_ms))
 
     # -- HTTP ----------------------------------------------------------------------------------------------------------
@@ -381,43 +408,29 @@ class HttpPublisher(MayHaveOutbox):
             except TurnRefused as refused:
                 last = refused
             except NoTurn:
-                why = str(last) if last is not None else f"{self._base}: as many are under way as it answers"
+                why = str(last) if last is not None else f"{self._requests.base}: as many are under way as it answers"
                 raise PublishTimeout(
                     f"{why}, since {self._timeout_s:g} s; nothing was written", indeterminate=False
                 ) from None
 
     def _ask(self, method: str, path: str, body: object = None, **query: str | None) -> dict[str, Any]:
-        given = {name: value for name, value in query.items() if value is not None}
-        url = self._base + path + (f"?{urlencode(given)}" if given else "")
         try:
             data = body if body is None or isinstance(body, bytes) else json.dumps(body, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise ValueError(f"{'payload' if method == 'POST' else 'description'}: is not JSON: {error}") from None
         try:
-            request = Request(url, data, self._headers, method=method)
-            with urlopen(request, timeout=self._timeout_s, context=self._context) as response:
-                answer = json.load(response)
-        except HTTPError as error:
-            with error:
-                found = _error_of(error, self._base, publish=method == "POST")
+            return self._requests.ask(method, path, data, query=query, timeout_s=self._timeout_s)
+        except HttpRefusal as refusal:
+            found = _error_of(refusal, self._requests.base, publish=method == "POST")
             if isinstance(found, _Several):
                 return found.answer
             raise found from None
-        except URLError as error:
-            unsent = isinstance(error.reason, ConnectionRefusedError)
-            raise PublishError(f"{self._base}: {error.reason}", indeterminate=not unsent) from None
-        except (OSError, HTTPException, ValueError) as error:
-            raise PublishError(f"{self._base}: {error or type(error).__name__}", indeterminate=True) from None
-        if not isinstance(answer, dict):
-            raise PublishError(f"{self._base}: its answer is not a JSON object", indeterminate=True)
-        return answer
+        except HttpUnanswered as error:
+            raise PublishError(str(error), indeterminate=not error.unsent) from None
 
 
-def _path(*names: str, kind: str = "objects") -> str:
-    """`names`: domain, group and, if one is meant, the name of an object or channel."""
-    kinds = ("domains", "groups", kind)
-    named = "/".join(f"{kind}/{quote(name, safe='')}" for kind, name in zip(kinds, names, strict=False))
-    return f"/v1/{named}" if len(names) == len(kinds) else f"/v1/{named}/{kind}"
+def _path(domain: str, group: str, name: str, kind: str = "objects") -> str:
+    return group_path(domain, group, kind, name)
 
 
 def _text(clock_ms: int | None) -> str | None:
@@ -440,37 +453,24 @@ def _described(answer: Mapping[str, Any]) -> Described:
     return Described(answer["description"], answer["version"], answer["revision"])
 
 
-def _error_of(error: HTTPError, base: str, *, publish: bool) -> Exception:
-    try:
-        answer = json.load(error)
-        words = str(answer["error"])
-    except (ValueError, KeyError, TypeError):
-        answer, words = {}, f"HTTP status {error.code}"
-    if publish and isinstance(answer, dict) and isinstance(answer.get("results"), list):
+def _error_of(refusal: HttpRefusal, base: str, *, publish: bool) -> Exception:
+    answer, words, status = refusal.answer, str(refusal), refusal.status
+    if publish and isinstance(answer.get("results"), list):
         return _Several(answer)
-    if error.code in _BAD_INPUT:
-        clock_ms = answer.get("clock_ms") if isinstance(answer, dict) else None
-        return ClockRefused(words, clock_ms) if isinstance(clock_ms, int) else ValueError(words)
-    if publish and error.code == _FORBIDDEN and "error" in answer:  # of the service, and not of a proxy before it
+    if status in _BAD_INPUT:
+        if isinstance(clock_ms := answer.get("clock_ms"), int):
+            return ClockRefused(words, clock_ms)
+        return VersionRefused(words, answer["object"]) if isinstance(answer.get("object"), str) else ValueError(words)
+    if publish and status == _FORBIDDEN and answer:  # of the service, and not of a proxy before it
         return PublishRejected(f"{base}: {words}")
-    if error.code == _NOT_KNOWN:
+    if status == _NOT_KNOWN:
         return LookupError(words)
-    if error.code == _CONFLICT:
+    if status == _CONFLICT:
         return DescriptionConflict(words, _described(answer))
     # Of a status that no handler has given, as a balancer's, nothing is known.
-    outcome = str(answer.get("outcome", "" if error.code < 500 else _MAY_BE))
+    outcome = str(answer.get("outcome", "" if status < 500 else _MAY_BE))
     found = PublishError(f"{base}: {words}", indeterminate=outcome.startswith(_MAY_BE))
-    after_s = _retry_after_s(error, answer)
-    if publish and error.code in _TOO_MUCH and after_s is not None and outcome in ("", _NOT_PUBLISHED):
-        return TurnRefused(found, after_s)
+    after_s = refusal.retry_after_s
+    if publish and status in _TOO_MUCH and after_s is not None and outcome in ("", _NOT_PUBLISHED):
+        return TurnRefused(found, max(after_s, _RETRY_AFTER_S_MIN))
     return found
-
-
-def _retry_after_s(error: HTTPError, answer: Mapping[str, Any]) -> float | None:
-    """Returns the seconds in the body, which may have fractions, or in the header; None if neither has any."""
-    said = answer.get("retry_after_s", error.headers.get("Retry-After"))
-    try:
-        seconds = float(said)
-    except (TypeError, ValueError, OverflowError):  # a date, too: nobody here says one
-        return None
-    return max(seconds, _RETRY_AFTER_S_MIN) if math.isfinite(seconds) else None

@@ -64,7 +64,9 @@ from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord, PublicRecord
 from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
+from coldnotify._core.publishing.outgoing import Many
 from coldnotify._effect import Newest, Outcome
+from coldnotify._http_requests import HttpRequests
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
 from coldnotify._payload_first import payload_first
@@ -80,7 +82,6 @@ from coldnotify._publishing.applied import (
 )
 from coldnotify._publishing.checks import (
     CheckedMessage,
-    Many,
     check_channel,
     check_key,
     checked_many,
@@ -203,7 +204,7 @@ class Publisher(MayHaveOutbox):
             topics = TopicNames(topics_prefix)
         except ValueError as error:
             raise ValueError(f"topics_prefix: {error}") from None
-        self._ledger = None if http is None else LedgerClient(http, http_token, http_ssl)
+        self._ledger = None if http is None else LedgerClient(HttpRequests(http, http_token, http_ssl, argument="http"))
         self._timeout_s = timeout_s
         new_sender = partial(
             Sender, kafka, timeout_s, kafka_config or {}, queue_max, sole_publisher, flow, retentions, topics

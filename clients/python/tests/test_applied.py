@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from coldnotify._http_requests import HttpRequests
 from coldnotify._publishing.applied import LedgerClient
 from coldnotify._publishing.published import Repeat
 from coldnotify.publisher import (
@@ -76,7 +77,7 @@ def says(applied: int, lacking: int, position: int = 9, **more: Any) -> tuple[in
 
 
 def receipt(url: str | None, incarnation: int | None = None, token: str | None = None) -> Receipt:
-    ledger = None if url is None else LedgerClient(url, token, None)
+    ledger = None if url is None else LedgerClient(HttpRequests(url, token, None))
     return Receipt.of(Published(5, 0, 8), ledger, (DOMAIN, GROUP, "cams/north"), incarnation)
 
 
@@ -189,7 +190,9 @@ def test_an_outcome_says_to_a_person_what_it_means(item: dict[str, Any], outcome
 
 def test_a_suppressed_repeat_is_judged_by_the_newest_version() -> None:
     def repeat(incarnation: int | None) -> Receipt:
-        return Receipt.of(Repeat(5, 0, 8), LedgerClient(ledger.url, None, None), (DOMAIN, GROUP, "o"), incarnation)
+        return Receipt.of(
+            Repeat(5, 0, 8), LedgerClient(HttpRequests(ledger.url, None, None)), (DOMAIN, GROUP, "o"), incarnation
+        )
 
     newest: dict[str, Any] = {"version": 5, "incarnation": 1, "published_ms": 1}
     with played_ledger((200, newest)) as ledger:
@@ -207,7 +210,9 @@ def test_an_outcome_that_cannot_be_asked_for_is_said_at_once() -> None:
         receipt("127.0.0.1:1").outcome(timeout_s=-1)
     with played_ledger((403, {"error": "not yours"})) as ledger, pytest.raises(LedgerRefused, match="not yours"):
         receipt(ledger.url).outcome(timeout_s=60)
-    nowhere = Receipt.of(Published(5, 0, -1), LedgerClient("127.0.0.1:1", None, None), (DOMAIN, GROUP, "o"), None)
+    nowhere = Receipt.of(
+        Published(5, 0, -1), LedgerClient(HttpRequests("127.0.0.1:1", None, None)), (DOMAIN, GROUP, "o"), None
+    )
     assert "Kafka did not say" in nowhere.outcome(timeout_s=60).reason
 
 

@@ -19,6 +19,7 @@ from coldnotify.http_publisher import (
     OutboxInUse,
     Published,
     PublishError,
+    PublishManyError,
     PublishRejected,
     PublishTimeout,
     RejectedRecord,
@@ -115,6 +116,90 @@ def test_a_receipt_asks_the_same_service(service: Service) -> None:
     paths = [path.partition("?")[0] for _, path, _ in service.asked]
     assert paths == [PATH, "/v1/domains/d/groups/g/outcomes", f"{PATH}/lacking", f"{PATH}/lacking"]
     assert service.token == "Bearer t"
+
+
+MANY = "/v1/domains/d/groups/g/objects"
+
+
+def results(*versions: int) -> dict[str, Any]:
+    return {"results": [{"version": one, "partition": 3, "offset": one} for one in versions]}
+
+
+def test_many_are_published_in_order_a_thousand_a_request(service: Service) -> None:
+    service.answers = [(200, results(*range(1000))), (200, results(1000))]
+    publisher = HttpPublisher(service.address)
+    receipts = publisher.publish_many("d", "g", ((f"o{i}", {"version": i, "payload": i}) for i in range(1001)))
+    assert receipts == [Published(i, 3, i) for i in range(1001)]
+    assert [(method, path, len(body)) for method, path, body in service.asked] == [
+        ("POST", f"{MANY}?outcome=no", 1000),
+        ("POST", f"{MANY}?outcome=no", 1),
+    ]
+    assert service.asked[1][2] == [{"object": "o1000", "version": 1000, "payload": 1000}]
+    service.answers = [(200, ledger(applied=1, lacking=0))]
+    assert receipts[7].applied_by(1, WAIT_S) == (1, 0)
+    assert service.asked[-1][1].startswith(f"{MANY}/o7/lacking?version=7")
+    assert publisher.publish_many("d", "g", {}) == []
+
+
+async def test_many_are_published_with_asyncio(service: Service) -> None:
+    service.answer = results(7, 8)
+    receipts = await HttpPublisher(service.address).publish_many_async("d", "g", {"a": {}, "b": {"deleted": True}})
+    assert receipts == [Published(7, 3, 7), Published(8, 3, 8)]
+    assert service.asked == [("POST", f"{MANY}?outcome=no", [{"object": "a"}, {"object": "b", "deleted": True}])]
+
+
+@pytest.mark.parametrize(
+    ("objects", "words"),
+    [
+        ([("a", {}), ("b", {"version": -1})], r"^objects\[1\]: version: -1 is not from 0"),
+        ({"a": {}, "": {}}, r"^objects\[1\]: object: "),
+        ([("a", {"fps": 5})], r"^objects\[0\]: fps: no version has this field"),
+        ([("a", {}), "b"], r"^objects\[1\]: 'b' is not a name with its fields"),
+        ([(1, {})], r"^objects\[0\]: object: 1 is not text"),
+        ([("a", {"payload": {1}})], r"^objects\[0\]: payload: cannot be written as JSON"),
+    ],
+)
+def test_a_bad_one_of_many_is_named_by_its_place_and_none_is_sent(service: Service, objects: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        HttpPublisher(service.address).publish_many("d", "g", objects)
+    assert service.asked == []
+
+
+def test_each_of_many_has_an_outcome_of_its_own(service: Service) -> None:
+    away = {"error": "Kafka is away", "outcome": "unknown: it may be published"}
+    failed = {"error": "1 of 1000", "results": [away, *results(*range(1, 1000))["results"]]}
+    service.answers = [(503, failed)]
+    with pytest.raises(PublishManyError, match="2 of 1001 records were not acknowledged, the first: o0: Kafka") as many:
+        HttpPublisher(service.address).publish_many("d", "g", [(f"o{i}", {"version": i}) for i in range(1001)])
+    first, *done, last = many.value.outcomes
+    assert isinstance(first, PublishError)
+    assert isinstance(last, PublishError)
+    assert (first.indeterminate, last.indeterminate, str(last)) == (True, False, "not tried: one before it failed")
+    assert done == [Published(i, 3, i) for i in range(1, 1000)]
+    assert len(service.asked) == 1
+
+
+def test_one_of_many_that_the_service_refuses_is_named_by_its_place(service: Service) -> None:
+    service.answers = [(400, {"error": "b: payload: is too long", "field": "payload", "object": "b"})]
+    with pytest.raises(PublishManyError) as many:
+        HttpPublisher(service.address).publish_many("d", "g", {"a": {}, "b": {"payload": 5}})
+    a, b = many.value.outcomes
+    assert isinstance(b, PublishRejected)
+    assert str(b) == "objects[1]: b: payload: is too long"
+    assert (type(a), str(a)) == (PublishError, f"nothing was written: {b.args[0].replace(': b', ' was refused: b', 1)}")
+    service.answers = [(403, {"error": "domain: may not"})]
+    with pytest.raises(PublishManyError) as many:
+        HttpPublisher(service.address).publish_many("d", "g", {"a": {}})
+    assert isinstance(many.value.outcomes[0], PublishRejected)
+
+
+def test_many_wait_in_the_outbox(tmp_path: Path, service: Service) -> None:
+    service.answer = results(1, 2)
+    with HttpPublisher(service.address, outbox=tmp_path) as publisher:
+        accepted = publisher.publish_many("d", "g", {"a": {"version": 1}, "b": {"version": 2}})
+        assert [one.version for one in accepted] == [1, 2]
+        assert publisher.flush(WAIT_S) == 0
+    assert [one["object"] for one in service.asked[0][2]] == ["a", "b"]
 
 
 async def test_asyncio_publishes_sends_and_asks_the_same(service: Service) -> None:

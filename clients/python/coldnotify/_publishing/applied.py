@@ -1,17 +1,12 @@
 """A publish's effect, and waiting until clients have applied it: asks the HTTP service, ever more rarely."""
 
 import asyncio
-import json
-import ssl
 import time
-from collections.abc import Generator
-from http.client import HTTPException
+from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple
-from urllib.error import HTTPError
-from urllib.parse import quote
-from urllib.request import Request, urlopen
 
 from coldnotify._effect import REJECTED, STALE, UNKNOWN, Newest, Outcome
+from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path
 from coldnotify._publishing.published import WAIT_S, Published, check_wait
 
 POLL_FIRST_S = 0.1
@@ -74,21 +69,16 @@ class LedgerRefused(Exception):
 class LedgerClient:
     """The HTTP service's ledger."""
 
-    def __init__(self, http: str, token: str | None, context: ssl.SSLContext | None) -> None:
-        """`http`: host:port or a URL. Raises ValueError."""
-        base = http.strip().rstrip("/")
-        self._base = base if base.startswith(("http://", "https://")) else f"http://{base}"
-        if self._base == "http://":
-            raise ValueError(f"http: {http!r} is neither host:port nor a URL")
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._context = context
+    def __init__(self, requests: HttpRequests) -> None:
+        self._requests = requests
 
     def ask(self, about: tuple[str, str, str], published: Published, timeout_s: float) -> dict[str, Any] | str:
         """Returns the clients that lack the version, or why they are not known. Raises LedgerRefused."""
-        query = f"version={published.version}&limit={_NAMES_SHOWN}"
+        query: dict[str, object] = {"version": published.version, "limit": _NAMES_SHOWN}
         if published.offset >= 0:
-            query += f"&partition={published.partition}&offset={published.offset}"
-        return self._get(f"{_path(*about)}/lacking?{query}", timeout_s)
+            query |= {"partition": published.partition, "offset": published.offset}
+        domain, group, object_ = about
+        return self._get(group_path(domain, group, "objects", object_, "lacking"), timeout_s, query)
 
     def outcome(
         self, about: tuple[str, str, str], published: Published, incarnation: int | None, timeout_s: float
@@ -96,33 +86,32 @@ class LedgerClient:
         """Returns the publish's effect, `unknown` if the service cannot tell (yet). Raises LedgerRefused."""
         domain, group, object_ = about
         if not published.written:
-            shown = self._get(_path(domain, group, object_), timeout_s)
+            shown = self._get(group_path(domain, group, "objects", object_), timeout_s)
             if isinstance(shown, str) or shown["version"] is None:
                 return Outcome.unknown(shown if isinstance(shown, str) else "the matcher has not read it")
             return Outcome.of_repeat(Newest.of(shown), published.version, incarnation)
         if published.offset < 0:
             return Outcome.unknown(OFFSET_NOT_KNOWN)
         wait_s = min(OUTCOME_WAIT_S_MAX, timeout_s / 2)
-        query = f"partition={published.partition}&offsets={published.offset}&wait_s={wait_s:.3f}"
-        shown = self._get(f"{_path(domain, group)}/outcomes?{query}", timeout_s)
+        query: dict[str, object] = {
+            "partition": published.partition,
+            "offsets": published.offset,
+            "wait_s": f"{wait_s:.3f}",
+        }
+        shown = self._get(group_path(domain, group, "outcomes"), timeout_s, query)
         if isinstance(shown, str):
             return Outcome.unknown(shown)
         return Outcome.of(shown["items"][0], object_, published.version)
 
-    def _get(self, path: str, timeout_s: float) -> dict[str, Any] | str:
-        url = self._base + path
+    def _get(self, path: str, timeout_s: float, query: Mapping[str, object] | None = None) -> dict[str, Any] | str:
         try:
-            with urlopen(Request(url, headers=self._headers), timeout=timeout_s, context=self._context) as response:
-                answer = json.load(response)
-                return answer if isinstance(answer, dict) else "its answer is not a JSON object"
-        except HTTPError as error:
-            with error:
-                words = _words(error)
-            if error.code < 500 and error.code not in (_NOT_KNOWN_YET, 408, 429):
-                raise LedgerRefused(f"{self._base}: {words}") from None
-            return words
-        except (OSError, HTTPException, ValueError) as error:
-            return f"{self._base}: {getattr(error, 'reason', None) or error}"
+            return self._requests.ask("GET", path, query=query or {}, timeout_s=timeout_s)
+        except HttpRefusal as refusal:
+            if refusal.status < 500 and refusal.status not in (_NOT_KNOWN_YET, 408, 429):
+                raise LedgerRefused(f"{self._requests.base}: {refusal}") from None
+            return str(refusal)
+        except HttpUnanswered as error:
+            return str(error)
 
 
 class Receipt(Published):
@@ -296,14 +285,6 @@ class Receipt(Published):
         )
 
 
-def _path(*about: str) -> str:
-    """Returns the path of a group, or of an object in it."""
-    names = "/".join(
-        f"{kind}/{quote(name, safe='')}" for kind, name in zip(("domains", "groups", "objects"), about, strict=False)
-    )
-    return f"/v1/{names}"
-
-
 def _check_wanted(clients: int | float) -> None:
     fraction = isinstance(clients, float) and 0 <= clients <= 1
     count = isinstance(clients, int) and not isinstance(clients, bool) and clients >= 0
@@ -331,10 +312,3 @@ def _enough(applied: Applied, clients: int | float) -> bool:
         # Not applied / registered >= clients: 0.1 of 10 would be 1.0000000000000002 or less, as it happens.
         return applied.applied >= clients * applied.registered - 1e-9
     return applied.applied >= clients
-
-
-def _words(error: HTTPError) -> str:
-    try:
-        return str(json.load(error)["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP status {error.code}"

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from coldnotify_schemas.channels import MessageHeaders, check_id, check_message
@@ -22,16 +22,11 @@ from coldnotify_schemas.records import (
     raw_payload,
 )
 
-from coldnotify._core.publishing.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Many, Outgoing
 
 _ID_BYTES = 12
 """Random: no two messages of a channel have the same by chance."""
 _FIELDS = frozenset((*PublicRecord.__struct_fields__, "priority"))
-Fields = Mapping[str, Any]
-"""The arguments of publish() after the object's name: version, payload, source, expires_at, deleted, incarnation,
-priority, description.
-"""
-Many = Mapping[str, Fields] | Iterable[tuple[str, Fields]]
 
 
 class DescriptionRecord(NamedTuple):

@@ -40,6 +40,15 @@ class ClockRefused(ValueError):
         """The service's clock."""
 
 
+class VersionRefused(ValueError):
+    """The service has not taken a request, because of this record of several."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+        """The object's name."""
+
+
 class HttpCarrier:
     """See outbox_delivery.Carrier."""
 
@@ -51,7 +60,7 @@ class HttpCarrier:
     def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
         """Stops at the first request with a record that is not known to be published."""
         outcomes: list[Outcome] = []
-        for request in _requests(batch):
+        for request in requests_of(batch):
             if self._stopped.is_set():
                 break
             outcomes += self._several(request) if len(request.records) > 1 else self._one_by_one(request.records)
@@ -66,7 +75,7 @@ class HttpCarrier:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _several(self, request: "_Request") -> list[Outcome]:
+    def _several(self, request: "RecordsRequest") -> list[Outcome]:
         try:
             results = self._post_many(request.records[0], request.body, _clock_ms(request.records))["results"]
             return [_outcome(result) for _, result in zip(request.records, results, strict=True)]
@@ -96,14 +105,16 @@ class HttpCarrier:
         return outcomes
 
 
-class _Request(NamedTuple):
+class RecordsRequest(NamedTuple):
+    """A request with several records."""
+
     records: list[Outgoing]
     body: bytes
     """The body with all of them."""
 
 
-def _requests(batch: Sequence[Outgoing]) -> Iterator[_Request]:
-    """The same records in the same order."""
+def requests_of(batch: Sequence[Outgoing]) -> Iterator[RecordsRequest]:
+    """Yields the same records in the same order."""
     records: list[Outgoing] = []
     parts: list[bytes] = []
     size_bytes = 0
@@ -111,13 +122,13 @@ def _requests(batch: Sequence[Outgoing]) -> Iterator[_Request]:
         part = json.dumps({_what(outgoing): outgoing.name, **_fields(outgoing)}).encode()
         full = len(records) >= PUBLISHES_PER_REQUEST_MAX or size_bytes + len(part) > REQUEST_BYTES_MAX
         if records and (full or _addressed(records[0]) != _addressed(outgoing)):
-            yield _Request(records, _joined(records[0], parts))
+            yield RecordsRequest(records, _joined(records[0], parts))
             records, parts, size_bytes = [], [], 0
         records.append(outgoing)
         parts.append(part)
         size_bytes += len(part) + 1
     if records:
-        yield _Request(records, _joined(records[0], parts))
+        yield RecordsRequest(records, _joined(records[0], parts))
 
 
 def _addressed(outgoing: Outgoing) -> tuple[str, str, bool, bool]:
@@ -164,7 +175,8 @@ def _fields(outgoing: Outgoing) -> _Fields:
         if outgoing.to:
             fields["to"] = list(outgoing.to)
     else:
-        fields["version"] = outgoing.version
+        if outgoing.version is not None:
+            fields["version"] = outgoing.version
         if outgoing.payload is not None:
             fields["payload"] = json.loads(outgoing.payload)
         if outgoing.deleted:

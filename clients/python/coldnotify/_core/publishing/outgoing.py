@@ -1,8 +1,8 @@
 """An application's publishes, checked and complete: a version of an object, or a message of a channel."""
 
 import json
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.interests import channel_text, check_attributes
@@ -18,6 +18,11 @@ from coldnotify_schemas.protocol import (
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
 """Limit on a version's payload, the same as in coldnotify_schemas.records, which needs an extra."""
+Fields = Mapping[str, Any]
+"""The arguments of publish() after the object's name, by name: payload, version, source ..."""
+Many = Mapping[str, Fields] | Iterable[tuple[str, Fields]]
+"""Those of publish_many()."""
+_FIELDS = frozenset(("version", "payload", "deleted", "expires_at", "source", "priority"))
 _VERSION_BYTES, _CLOCK_BYTES = 11, 11
 """Limit on fields that are set later."""
 
@@ -111,6 +116,29 @@ def version_of(
         traceparent=traceparent,
         priority=HIGH if check_priority(priority) else None,
     )
+
+
+def versions_of(domain: str, group: str, objects: Many) -> list[Outgoing]:
+    """Returns the versions of publish_many(), in order. Raises ValueError, whose message begins with the place of the
+    one at fault, as in "objects[3]: version: ".
+    """
+    _check_names(domain, group)
+    versions = []
+    for place, pair in enumerate(objects.items() if isinstance(objects, Mapping) else objects):
+        try:
+            versions.append(_version_of_pair(domain, group, pair))
+        except ValueError as error:
+            raise ValueError(f"objects[{place}]: {error}") from None
+    return versions
+
+
+def _version_of_pair(domain: str, group: str, pair: Any) -> Outgoing:
+    match pair:
+        case (name, Mapping() as fields):
+            if unknown := sorted(map(str, fields.keys() - _FIELDS)):
+                raise ValueError(f"{unknown[0]}: no version has this field")
+            return version_of(domain, group, name, **fields)
+    raise ValueError(f"{pair!r:.80} is not a name with its fields")
 
 
 def message_of(
