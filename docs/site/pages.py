@@ -34,7 +34,7 @@ _ASKS = "assets/javascripts/search.js"
 PYTHON = {
     "Devices": ["coldnotify"],
     "Devices, with asyncio": ["coldnotify.aio"],
-    "Back-ends": ["coldnotify.publisher", "coldnotify.http_publisher"],
+    "Back-ends": ["coldnotify.publisher", "coldnotify.http_publisher", "coldnotify.http_client"],
     "Errors": ["coldnotify.errors"],
     "A service to test against": ["coldnotify.testing"],
 }

@@ -1,19 +1,31 @@
-"""For tests: `answering` is an HTTP port whose answers to GET are a function's."""
+"""For tests: `answering` is an HTTP port whose answers are a function's."""
 
 import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 
 @contextmanager
-def answering(answer: Callable[[str], tuple[int, object]]) -> Iterator[str]:
-    """Serves on a free port; yields its address, host:port. `answer` returns status and JSON for a path and query."""
+def answering(
+    answer: Callable[[str], tuple[int, object]], post: Callable[[str, Any], tuple[int, object]] | None = None
+) -> Iterator[str]:
+    """Serves on a free port; yields its address, host:port. `answer` returns status and JSON for the path and query of
+    a GET, `post` for those of a POST and its JSON.
+    """
 
     class Answering(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, said = answer(self.path)
+            self._answer(*answer(self.path))
+
+        def do_POST(self) -> None:
+            said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            assert post is not None
+            self._answer(*post(self.path, said))
+
+        def _answer(self, status: int, said: object) -> None:
             body = json.dumps(said).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))

@@ -2,11 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
 
 import click
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
@@ -28,11 +24,12 @@ class HttpNode:
     def __init__(self, settings: HttpNodeSettings) -> None:
         if not settings.http.strip():
             raise click.UsageError("COLDNOTIFY_HTTP / --http: is empty, host:port is wanted")
-        self._base = http_base(settings, settings.http)
+        # Here, because the command's own start does not wait for the client's package.
+        from coldnotify._http_requests import HttpRequests
+
+        base, token = http_base(settings, settings.http), read_token(settings) or None
+        self._requests = HttpRequests(base, token, http_context(settings))
         self._timeout_s = settings.http_timeout_s
-        self._context = http_context(settings)
-        token = read_token(settings)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, *path: str, **query: object) -> Any:
         """Returns the JSON at /v1/path; query parameters of None are left out. Raises click.ClickException."""
@@ -40,23 +37,21 @@ class HttpNode:
 
     def ask(self, method: str, *path: str, body: object = None, **query: object) -> Any:
         """The same with another method; `body` is sent as JSON, unless it is None."""
-        url = f"{self._base}/v1/" + "/".join(quote(part, safe="") for part in path)
-        given = {name: value for name, value in query.items() if value is not None}
-        if given:
-            url += "?" + urlencode(given)
+        from coldnotify._http_requests import HttpRefusal, HttpUnanswered, path_of
+
         data = None if body is None else json.dumps(body).encode()
+        asked = path_of(*path)
         try:
-            request = Request(url, data, self._headers, method=method)
-            with urlopen(request, timeout=self._timeout_s, context=self._context) as response:
-                return json.load(response)
-        except HTTPError as error:
-            with error:
-                words = _error_words(error)
+            return self._requests.ask(method, asked, data, query=query, timeout_s=self._timeout_s)
+        except HttpRefusal as refusal:
+            # Of a change it is said, too, whether it may have been made.
+            outcome = f" ({refusal.answer['outcome']})" if "outcome" in refusal.answer else ""
             kinds = {_NOT_FOUND: NotKnown, 400: click.UsageError}
-            raise kinds.get(error.code, click.ClickException)(words) from None
-        except (OSError, HTTPException, ValueError) as error:
-            why = why_no_answer(error, url, self._timeout_s)
-            raise click.ClickException(f"no HTTP service at {self._base} (--http): {why}") from None
+            raise kinds.get(refusal.status, click.ClickException)(f"{refusal}{outcome}") from None
+        except HttpUnanswered as error:
+            base = self._requests.base
+            why = why_no_answer(error.cause, base + asked, self._timeout_s)
+            raise click.ClickException(f"no HTTP service at {base} (--http): {why}") from None
 
     def pages(self, *path: str, limit: int | None, **query: object) -> Iterator[dict[str, Any]]:
         """The answers of a paged list, page after page, at most `limit` items in all."""
@@ -83,13 +78,3 @@ class HttpNode:
         """
         shown: dict[str, Any] = self.ask("GET" if body is None else "PATCH", path, body=body)
         return shown
-
-
-def _error_words(error: HTTPError) -> str:
-    try:
-        answer = json.load(error)
-        # Of a change it is said, too, whether it may have been made.
-        outcome = f" ({answer['outcome']})" if "outcome" in answer else ""
-        return f"{answer['error']}{outcome}"
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP status {error.code}"
