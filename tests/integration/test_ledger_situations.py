@@ -234,7 +234,8 @@ def test_what_is_said_agrees_with_what_callbacks_did(stacks: Stacks, tmp_path: P
             print(f"{name:<14} callbacks returned from {taken!s:<8} {looks.of(name)}")
         # A unit of 0.1.0 counts as having it: its callback has not returned, and it cannot say so.
         applied = second.applied_by(3, timeout_s=WAIT_S)
-        assert (applied, applied.counted) == (Applied(3, 5), "1 of them cannot say what callbacks took: told at least")
+        counted = "1 of them cannot report callbacks, and count as applied once told"
+        assert (applied, applied.counted) == (Applied(3, 5), counted)
         make_old(up, "forgotten")
         for part in ("matcher", "matcher-2", "gateway", "gateway-2"):
             pids = up.kill(part)

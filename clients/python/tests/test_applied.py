@@ -131,7 +131,7 @@ def test_a_version_that_never_was_the_newest_is_applied_by_nobody() -> None:
 def test_it_says_what_was_counted() -> None:
     answer = says(3, 1, by_query=2, told_at_least=1, version=9, wanted_version=5)
     counted = (
-        "2 of them registered by a query; 1 of them cannot say what callbacks took: told at least; "
+        "2 of them registered by a query; 1 of them cannot report callbacks, and count as applied once told; "
         "a newer version counts, too: 9 is the newest"
     )
     with played_ledger(answer) as ledger:

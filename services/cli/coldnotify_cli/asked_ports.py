@@ -12,7 +12,7 @@ SPEAKS_TLS = "this port speaks TLS: give --ca-cert, and --cert and --key, or a -
 SILENT = "it takes connections and does not answer: its process is stopped, or hangs"
 _NO_TLS = "this port does not speak TLS: begin its address with http://, or give neither --ca-cert nor --cert"
 _NOT_HTTP = "what listens there does not speak HTTP"
-_NO_WAY = "it cannot be reached: is its machine up, does a firewall stand before it?"
+_NO_WAY = "it cannot be reached: is its machine up, and does no firewall block it?"
 _TLS_RECORDS = (b"\x15", b"\x16")
 """First byte of every answer to the beginning of a handshake: an alert, or the handshake goes on."""
 _PORTS = {"http": 80, "https": 443}

@@ -11,6 +11,7 @@ from typing import Any
 
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_common.kafka.kafka_options import read_options
+from coldnotify_common.plurals import number_of
 from coldnotify_kafka.room import room_of
 from coldnotify_schemas.host_port import host_port
 from confluent_kafka import KafkaException, Producer
@@ -62,11 +63,13 @@ def _kafka(settings: DoctorSettings) -> Iterable[CheckFinding]:
     try:
         brokers = _admin(settings).list_topics(timeout=settings.doctor_timeout_s).brokers
     except KafkaException as error:
-        todo = f"is Kafka running there? COLDNOTIFY_KAFKA / --kafka is {settings.kafka}; --kafka-config for TLS or SASL"
+        todo = (
+            f"is Kafka running there? COLDNOTIFY_KAFKA / --kafka is {settings.kafka}; TLS and SASL need --kafka-config"
+        )
         yield CheckFinding(BAD, "Kafka", f"{settings.kafka}: {error.args[0].str()}", todo)
         return
     names = ", ".join(host_port(str(one.host), one.port) for one in brokers.values())
-    yield CheckFinding(OK, "Kafka", f"{len(brokers)} node{'s' * (len(brokers) != 1)}: {names}")
+    yield CheckFinding(OK, "Kafka", f"{number_of(len(brokers), 'node')}: {names}")
 
 
 def _transactions(settings: DoctorSettings) -> Iterable[CheckFinding]:
@@ -80,20 +83,20 @@ def _transactions(settings: DoctorSettings) -> Iterable[CheckFinding]:
     except (KafkaException, KafkaUnavailable) as error:
         words = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         yield CheckFinding(
-            WARNING, "transactions", f"not looked for: {words}", "does Kafka answer, may we describe topics?"
+            WARNING, "transactions", f"not checked: {words}", "does Kafka answer, and may its user describe topics?"
         )
         return
     for (topic, partition), offset in held.items():
-        words = f"one is open on {topic}, partition {partition}, from offset {offset} on: nobody is given what follows"
+        words = f"one is open on {topic}, partition {partition}: nobody can read from offset {offset} on"
         about = f"--topic {topic} --partition {partition}"
         todo = (
-            f"Kafka ends it after 15 minutes, unless its producer is unknown; whose it is: coldnotify kafka-tool "
-            f"transactions --bootstrap-server {settings.kafka} describe-producers {about}; to end it: "
+            f"Kafka ends it after 15 minutes, unless its producer is unknown; to see whose it is: coldnotify "
+            f"kafka-tool transactions --bootstrap-server {settings.kafka} describe-producers {about}; to end it: "
             f"... abort {about} --start-offset {offset}"
         )
         yield CheckFinding(BAD, "transactions", words, todo)
     if not held:
-        yield CheckFinding(OK, "transactions", f"none is open on {len(places)} partitions")
+        yield CheckFinding(OK, "transactions", f"none is open on {number_of(len(places), 'partition')}")
 
 
 def _clock(settings: DoctorSettings) -> Iterable[CheckFinding]:
@@ -111,14 +114,22 @@ def _clock(settings: DoctorSettings) -> Iterable[CheckFinding]:
                 admin.delete_topics([name], operation_timeout=timeout_s)[name].result(timeout_s + 5)
     except (KafkaException, TimeoutError) as error:
         words = error.args[0].str() if isinstance(error, KafkaException) else "Kafka does not answer in time"
-        yield CheckFinding(WARNING, "clock", f"not compared: {words}", "it needs to make, write and delete a topic")
+        yield CheckFinding(
+            WARNING,
+            "clock",
+            f"not compared: {words}",
+            "the check creates a topic, writes to it and deletes it: Kafka's user must be allowed to",
+        )
         return
     side = "ahead of" if difference_s > 0 else "behind"
     words = f"{abs(difference_s):.1f} s {side} Kafka's, give or take {uncertain_s:.1f} s"
     apart_s = max(0.0, abs(difference_s) - uncertain_s)
     state = BAD if apart_s > CLOCK_BAD_S else WARNING if apart_s > CLOCK_WARNING_S else OK
     yield CheckFinding(
-        state, "clock", f"this machine's is {words}", "" if state == OK else "set both by NTP (chrony, timesyncd)"
+        state,
+        "clock",
+        f"this machine's is {words}",
+        "" if state == OK else "let NTP (chrony, timesyncd) set both clocks",
     )
 
 
@@ -171,15 +182,17 @@ def _certificate(flag: str, path: Path) -> Iterable[CheckFinding]:
         name = one.subject.rfc4514_string() or "(no subject)"
         left_days = (one.not_valid_after_utc - now).total_seconds() / 86_400
         if left_days < 0:
-            words = f"{flag}: {name} expired {-left_days:.0f} days ago"
+            words = f"{flag}: {name} expired {number_of(round(-left_days), 'day')} ago"
             yield CheckFinding(BAD, "certificates", words, "renew it; the services take it over at SIGHUP")
         elif one.not_valid_before_utc > now:
-            words = f"{flag}: {name} is valid from {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on only"
+            words = f"{flag}: {name} is valid from {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, not yet"
             yield CheckFinding(BAD, "certificates", words, "is this machine's clock right?")
         else:
             state = WARNING if left_days < EXPIRY_WARNING_DAYS else OK
             todo = "renew it soon; the services take it over at SIGHUP" if state == WARNING else ""
-            yield CheckFinding(state, "certificates", f"{flag}: {name} is valid for {left_days:.0f} more days", todo)
+            yield CheckFinding(
+                state, "certificates", f"{flag}: {name} is valid for {number_of(round(left_days), 'more day')}", todo
+            )
 
 
 def _key(certificate: Path, key: str, flag: str) -> Iterable[CheckFinding]:
@@ -188,13 +201,13 @@ def _key(certificate: Path, key: str, flag: str) -> Iterable[CheckFinding]:
         private = load_pem_private_key(path.read_bytes(), None)
         public = x509.load_pem_x509_certificates(certificate.read_bytes())[0].public_key()
     except (OSError, ValueError, TypeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "holds no private key without a password in PEM form"
+        why = error.strerror if isinstance(error, OSError) else "holds no PEM private key, or one with a password"
         yield CheckFinding(BAD, "certificates", f"{flag}: {path}: {why}", "check the path and its permissions")
         return
     der = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if private.public_key().public_bytes(*der) != public.public_bytes(*der):
         yield CheckFinding(
-            BAD, "certificates", f"{flag}: {path} is not the key of {certificate}", "take the one made with it"
+            BAD, "certificates", f"{flag}: {path} is not the key of {certificate}", "use the key that was made with it"
         )
     else:
         yield from _readable(flag, path, "certificates")
@@ -221,7 +234,7 @@ def _secrets(settings: DoctorSettings) -> Iterable[CheckFinding]:
             findings.append(CheckFinding(BAD, "secrets", words, "check the path and its permissions"))
     if given and not findings:
         names = ", ".join(str(path) for _, path in given)
-        findings.append(CheckFinding(OK, "secrets", f"not everybody can read {names}"))
+        findings.append(CheckFinding(OK, "secrets", f"closed to other users: {names}"))
     yield from findings
 
 
@@ -243,8 +256,10 @@ def _open_files(_settings: DoctorSettings) -> Iterable[CheckFinding]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard >= OPEN_FILES_MIN:
         yield CheckFinding(
-            OK, "open files", f"at most {'any number' if hard == resource.RLIM_INFINITY else hard} a process"
+            OK, "open files", f"a process may have {'any number' if hard == resource.RLIM_INFINITY else hard}"
         )
         return
-    words = f"at most {hard} a process: a gateway takes that many connections less about a thousand, not 19000"
-    yield CheckFinding(WARNING, "open files", words, "ulimit -Hn, LimitNOFILE= in a unit, or more gateways")
+    words = f"a process may have {hard}: a gateway takes about a thousand connections fewer, not 19000"
+    yield CheckFinding(
+        WARNING, "open files", words, "raise ulimit -Hn, or LimitNOFILE= in the unit; or run more gateways"
+    )

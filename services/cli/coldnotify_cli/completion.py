@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+from coldnotify_common.plurals import number_of
 from coldnotify_common.settings import describe, load
 
 from coldnotify_cli.contexts import read_contexts, variables_of
@@ -67,14 +69,18 @@ def _known(ctx: click.Context, kind: str, incomplete: str) -> Iterator[Completio
         if kind == "domain":
             found = {str(one["domain"]): "" for one in groups}
         else:
-            found = {one["group"]: f"{one['clients']} clients" for one in groups if one["domain"] == typed["domain"]}
+            found = {
+                one["group"]: number_of(one["clients"], "client") for one in groups if one["domain"] == typed["domain"]
+            }
     yield from (CompletionItem(name, help=words) for name, words in found.items() if name.startswith(incomplete))
 
 
-def _words(row: dict[str, object]) -> str:
+def _words(row: dict[str, Any]) -> str:
     if "version" in row:
         return f"version {row['version']}"
-    return f"{row['subscribers']} subscribers" if "subscribers" in row else "online" if row["online"] else "asleep"
+    if "subscribers" in row:
+        return number_of(row["subscribers"], "subscriber")
+    return "online" if row["online"] else "asleep"
 
 
 def _settings(ctx: click.Context) -> HttpNodeSettings:

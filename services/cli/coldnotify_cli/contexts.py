@@ -30,7 +30,7 @@ def read_contexts() -> Contexts:
         with path.open(encoding="utf-8") as file:
             stat = os.fstat(file.fileno())
             if stat.st_mode & _OTHERS_MAY_WRITE or stat.st_uid not in (0, os.geteuid()):
-                raise SettingError(f"{path}: others may change it: chmod go-w {path}, and make it your own")
+                raise SettingError(f"{path}: other users may change it: make it your own, and chmod go-w {path}")
             found = json.load(file)
     except FileNotFoundError:
         return {}

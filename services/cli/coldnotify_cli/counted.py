@@ -18,10 +18,9 @@ def uncounted(shown: dict[str, Any]) -> str:
     says, since = ("answers", "") if since_ms is None else ("has answered", f" since {time_of(since_ms)}")
     if counted == 0 or missing is None:
         return f"no matcher {says} for any partition{since}"
-    noun = "partition" if len(missing) == 1 else "partitions"
     named = ", ".join(str(one) for one in missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
     of = "" if counted is None else f" (of {counted + len(missing)})"
-    return f"no matcher {says} for {noun} {named}{of}{since}"
+    return f"no matcher {says} for {'partition' if len(missing) == 1 else 'partitions'} {named}{of}{since}"
 
 
 def nothing_counted(shown: dict[str, Any]) -> bool:

@@ -45,8 +45,8 @@ class ExistingKafka:
         """Raises SettingError for options of the embedded Kafka, and for invalid ones."""
         if settings.kafka_nodes != 1:
             raise SettingError(
-                f"COLDNOTIFY_KAFKA_NODES / --kafka-nodes: {settings.kafka_nodes} is for the embedded Kafka; {_KAFKA} "
-                "names one that is there"
+                f"COLDNOTIFY_KAFKA_NODES / --kafka-nodes: {settings.kafka_nodes} is for the embedded Kafka, and "
+                f"{_KAFKA} names another one"
             )
         self.bootstrap = settings.kafka
         self._options: dict[str, Any] = {
@@ -91,9 +91,7 @@ class ExistingKafka:
                 f"{_KAFKA}: nobody answers at {self.bootstrap} within {answer_s:g} s ({error.args[0].str()}); "
                 f"{_KAFKA_CONFIG} is for TLS and SASL"
             ) from None
-        log.info(
-            "uses a Kafka that is there", kafka=self.bootstrap, nodes=len(brokers), topics=f"{self._names.prefix}*"
-        )
+        log.info("uses an existing Kafka", kafka=self.bootstrap, nodes=len(brokers), topics=f"{self._names.prefix}*")
         try:
             plan = topic_plan.create_missing(admin, self._specs, self._timeout_s)
         except TopicsRefusedError as error:
@@ -106,7 +104,7 @@ class ExistingKafka:
             else:
                 log.warning(f"{change}", todo="coldnotify topics apply")
         for refusal in plan.refusals:
-            log.warning(f"{refusal}", todo="are --partitions, --replication right?")
+            log.warning(f"{refusal}", todo="are --partitions and --replication right?")
 
     def _words(self, error: TopicsNotAppliedError) -> str:
         words, cause = str(error), error.__cause__

@@ -23,7 +23,7 @@ class HttpNode:
 
     def __init__(self, settings: HttpNodeSettings) -> None:
         if not settings.http.strip():
-            raise click.UsageError("COLDNOTIFY_HTTP / --http: is empty, host:port is wanted")
+            raise click.UsageError("COLDNOTIFY_HTTP / --http: is empty, expected host:port")
         # Here, because the command's own start does not wait for the client's package.
         from coldnotify._http_requests import HttpRequests
 

@@ -18,8 +18,8 @@ def check_nodes(nodes: int, flag: str) -> None:
     """Raises SettingError, naming `flag`, for a number of nodes that makes no sense."""
     if nodes not in NODES_ALLOWED:
         raise SettingError(
-            f"{flag} (COLDNOTIFY_{flag[2:].replace('-', '_').upper()}): {nodes} is neither 1 nor {NODES}: of two, none "
-            "may die"
+            f"{flag} (COLDNOTIFY_{flag[2:].replace('-', '_').upper()}): {nodes} is neither 1 nor {NODES}: with two "
+            "nodes, neither may die"
         )
 
 

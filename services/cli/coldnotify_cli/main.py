@@ -40,19 +40,19 @@ COMMANDS: dict[str, _Entry] = {
     "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),
     "send": _Entry("send", "Send a message to a channel."),
-    "describe": _Entry("describe", "Say, or show, what an object is, for queries."),
+    "describe": _Entry("describe", "Set or show an object's description, which queries match."),
     "find": _Entry("find", "Find the objects that fit a query now."),
     "watch": _Entry("watch", "Connect as a client and print its notifications."),
     "check": _Entry("check", "Judge histories against the promises of docs/promises.md."),
     "state": _Entry("state", "Show the matchers' state: clients, objects, partitions."),
-    "who-lacks": _Entry("who_lacks", "Say which clients have not applied a version."),
-    "explain": _Entry("explain", "Say why a client has, or has not, applied an object."),
+    "who-lacks": _Entry("who_lacks", "Show which clients have not applied a version."),
+    "explain": _Entry("explain", "Explain why a client has, or has not, applied an object."),
     "top": _Entry("top", "Show the busiest groups and the oldest undelivered versions."),
     "doctor": _Entry("doctor", "Check Kafka, topics, clock, certificates ...; say what to do."),
     "tenant": _Entry("tenant", "Set, list, show or remove tenants; show what they use."),
-    "object": _Entry("object", "Administer one object."),
-    "client": _Entry("one_client", "Disconnect a client, or have it forgotten."),
-    "context": _Entry("context", "Name installations: addresses and an identity, for --context."),
+    "object": _Entry("object", "Start an object's versions over."),
+    "client": _Entry("one_client", "Disconnect or forget a client."),
+    "context": _Entry("context", "Save an installation's addresses and identity, for --context."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
 }
 """Name -> module of coldnotify_cli.commands that has it (as `command_NAME`), and its help in the list of commands."""
@@ -108,7 +108,7 @@ class _LazyGroup(SuggestingGroup):
     "name",
     metavar="NAME",
     shell_complete=context_names,
-    help="Installation of `coldnotify context add`.  [COLDNOTIFY_CONTEXT]",
+    help="Use the addresses and identity saved by `coldnotify context add NAME`.  [COLDNOTIFY_CONTEXT]",
 )
 @click.pass_context
 def cli(ctx: click.Context, name: str | None) -> None:
@@ -119,7 +119,9 @@ def cli(ctx: click.Context, name: str | None) -> None:
     """
     if ctx.invoked_subcommand in _WITHOUT_CONTEXT:
         if name is not None:
-            raise click.UsageError(f"--context: is not for `coldnotify {ctx.invoked_subcommand}`")
+            raise click.UsageError(
+                f"--context: `coldnotify {ctx.invoked_subcommand}` asks no installation, so it takes no context"
+            )
     elif name := name or environment().get("COLDNOTIFY_CONTEXT"):
         put_environment(ctx, ChainMap(dict(environment()), variables_of(name)))
 

@@ -31,7 +31,7 @@ class Matchers:
         """Raises SettingError."""
         self._addresses = [address.strip() for address in settings.matcher.split(",") if address.strip()]
         if not self._addresses:
-            raise click.UsageError("COLDNOTIFY_MATCHER / --matcher: is empty, host:port is wanted")
+            raise click.UsageError("COLDNOTIFY_MATCHER / --matcher: is empty, expected host:port")
         self._timeout_s = settings.matcher_timeout_s
         self._way = InsideWay(settings, settings.matcher_timeout_s)
 

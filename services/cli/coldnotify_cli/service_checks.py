@@ -12,6 +12,7 @@ from urllib.request import urlopen
 
 import click
 from coldnotify_common.errors import SettingError
+from coldnotify_common.plurals import number_of
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_parts.registry import PARTS
 from coldnotify_parts.row import PartRow
@@ -41,12 +42,12 @@ def service_findings(settings: DoctorSettings) -> Iterator[CheckFinding]:
     try:
         way, http_tls = InsideWay(settings, settings.doctor_timeout_s), http_context(settings)
     except SettingError as error:
-        yield CheckFinding(BAD, "certificates", str(error), "no service can be asked without")
+        yield CheckFinding(BAD, "certificates", str(error), "services are not checked without them")
         return
     try:
         added = _added(settings.parts)
     except SettingError as error:
-        yield CheckFinding(BAD, "parts", str(error), "name the parts that are there")
+        yield CheckFinding(BAD, "parts", str(error), "name each part as the message says")
         added = {}
     reached = _reached_by_http(settings)
     looked, none = 0, 0
@@ -64,7 +65,7 @@ def service_findings(settings: DoctorSettings) -> Iterator[CheckFinding]:
                 yield from _MORE[row.name](base, settings, tls)
     if looked and looked == none:
         todo = "start them (coldnotify up), or say where they are: --http, --matcher, --gateway-http, or --context"
-        yield CheckFinding(BAD, "services", f"none of {looked} runs where it was looked for", todo)
+        yield CheckFinding(BAD, "services", f"none of {looked} answers at its address", todo)
 
 
 def _asked(
@@ -100,8 +101,10 @@ def _added(text: str) -> dict[str, str]:
     for one in _addresses(text):
         name, _, address = one.partition("=")
         if name not in found or not address:
-            known = ", ".join(found) or "there is none here"
-            raise SettingError(f"COLDNOTIFY_PARTS / --parts: {one!r} is not NAME=host:port with such a part ({known})")
+            known = ", ".join(found) or "there is none"
+            raise SettingError(
+                f"COLDNOTIFY_PARTS / --parts: {one!r} is not NAME=host:port with the NAME of a part ({known})"
+            )
         found[name] = address
     return found
 
@@ -116,13 +119,13 @@ def _service(row: PartRow, base: str, settings: DoctorSettings, context: ssl.SSL
         with error:
             reason = error.read(300).decode(errors="replace").strip()
         if error.code == 503:
-            return CheckFinding(BAD, kind, f"{base} is not ready: {reason}", "if that lasts, its log says more")
+            return CheckFinding(BAD, kind, f"{base} is not ready: {reason}", "if it stays so, read its log")
         return another
     except _NO_ANSWER as error:
         if isinstance(getattr(error, "reason", error), ConnectionRefusedError):
             todo = f"start it, or say where it is: {flag}"
             if row.name == "usage":
-                todo += "; without it nodes divide agreements evenly, and `coldnotify tenant usage` shows nothing new"
+                todo += "; without it nodes share limits evenly, and `coldnotify tenant usage` shows nothing new"
             return CheckFinding(WARNING, kind, f"{base}: {_NOTHING_RUNS}", todo)
         why = why_no_answer(error, base, settings.doctor_timeout_s)
         todo = f"is {flag} right?"
@@ -144,16 +147,17 @@ def _removals(base: str, settings: DoctorSettings, context: ssl.SSLContext | Non
         objects = sum(int(one["objects_held"]) for one in shown["items"])
         agree_s = float(shown["clocks_agree_s"])
     except (*_NO_ANSWER, LookupError, TypeError) as error:
-        words = f"{base}/v1/removals does not say whether clocks agree: {error!r}"
-        yield CheckFinding(WARNING, "removals", words, "is it of another release?")
+        words = f"{base}/v1/removals does not tell whether clocks agree: {error!r}"
+        yield CheckFinding(WARNING, "removals", words, "does it run another release?")
         return
     if apart:
         names = ", ".join(f"{name} {ahead_ms / 1000:+.0f} s" for name, ahead_ms in apart.items())
         todo = "nothing is forgotten or removed until they agree: docs/runbooks/RemovalsStandStill.md"
         yield CheckFinding(BAD, "removals", f"{base}: clocks are apart: {names}", todo)
     elif clients or objects:
-        words = f"{base}: {clients} clients and {objects} objects wait to be forgotten or removed, many at once"
-        todo = "they go once clocks have agreed for an hour, or by `coldnotify state removals --confirm`"
+        waiting = f"{number_of(clients, 'client')} and {number_of(objects, 'object')}"
+        words = f"{base}: {waiting} wait to be forgotten or removed: too many at once"
+        todo = "that happens once clocks have agreed for an hour, or after `coldnotify state removals --confirm`"
         yield CheckFinding(WARNING, "removals", words, todo)
     else:
         yield CheckFinding(OK, "removals", f"{base}: clocks have agreed for {agree_s:.0f} s, nothing waits")
@@ -168,13 +172,13 @@ def _usage_lag(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
         lag_s, records = float(samples[f"{_USAGE_LAG}_seconds"]), float(samples[f"{_USAGE_LAG}_records"])
     except (*_NO_ANSWER, LookupError) as error:
         yield CheckFinding(
-            WARNING, "usage job", f"{base}/metrics does not say its lag: {error!r}", "is it of another release?"
+            WARNING, "usage job", f"{base}/metrics does not tell its lag: {error!r}", "does it run another release?"
         )
         return
-    words = f"{base} is {lag_s:.0f} s behind what nodes write, and has {records:.0f} records to read"
+    words = f"{base} is {lag_s:.0f} s behind what nodes write, and has {number_of(round(records), 'record')} to read"
     if records > _USAGE_LAG_RECORDS and lag_s > VERDICT_S:
         yield CheckFinding(
-            BAD, "usage job", words, "its verdicts have expired when they are written: start another worker"
+            BAD, "usage job", words, "its verdicts are too old when they are written: start another worker"
         )
     else:
         yield CheckFinding(OK, "usage job", words)
@@ -189,8 +193,8 @@ def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
         host = shown.get("host") or inside
         ports = {row: int(shown[row.port_key]) for row in LISTENERS}
     except (*_NO_ANSWER, LookupError, TypeError) as error:
-        words = f"{base}/v1/gateway does not say its ports for devices: {error!r}"
-        yield CheckFinding(WARNING, "gateway", words, "is it of another release?")
+        words = f"{base}/v1/gateway does not tell its ports for devices: {error!r}"
+        yield CheckFinding(WARNING, "gateway", words, "does it run another release?")
         return
     # A gateway that listens everywhere is where its HTTP port was found.
     address = inside if host in _EVERYWHERE else host
@@ -199,13 +203,13 @@ def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
         try:
             socket.create_connection((address, port), timeout=settings.doctor_timeout_s).close()
         except OSError as error:
-            todo = f"is COLDNOTIFY_GATEWAY_HOST / --gateway-host right, does a firewall stand before {row.flag}?"
+            todo = f"is COLDNOTIFY_GATEWAY_HOST / --gateway-host right, and does no firewall block {row.flag}?"
             refused = isinstance(error, ConnectionRefusedError)
             yield CheckFinding(
-                BAD if refused else WARNING, "gateway", f"{at} takes no connection from here: {error}", todo
+                BAD if refused else WARNING, "gateway", f"{at} accepts no connection from here: {error}", todo
             )
         else:
-            yield CheckFinding(OK, "gateway", f"{at} takes devices' connections")
+            yield CheckFinding(OK, "gateway", f"{at} accepts devices' connections")
 
 
 def _addresses(text: str) -> list[str]:

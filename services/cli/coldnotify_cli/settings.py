@@ -19,7 +19,7 @@ class BrokerSettings(Settings):
     kafka_host: str = setting("127.0.0.1", "address on which Kafka listens")
     nodes: int = setting(
         1,
-        "number of Kafka nodes: 1, or 3, of which any one may die; a data directory works with one number only",
+        "number of Kafka nodes: 1, or 3, so that any one may die; a data directory keeps its number",
         minimum=1,
     )
     kafka_port: int = setting(
@@ -44,7 +44,7 @@ class BrokerSettings(Settings):
 class AskKafkaSettings(KafkaSettings):
     """Kafka's address, and how long it may take."""
 
-    topics_timeout_s: float = setting(60, "seconds that Kafka may take for all of it", minimum=1)
+    topics_timeout_s: float = setting(60, "seconds that Kafka may take for all topics together", minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,13 +140,13 @@ class DoctorSettings(LookSettings, TopicsSettings):
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
     replication: int = setting(
         1,
-        "least number of copies of each partition; where the objects' topic has more: as many as that",
+        "least number of copies of each partition; if the objects' topic has more, as many as that",
         minimum=1,
         maximum=32,
     )
     usage: str = setting(
         f"127.0.0.1:{USAGE_PORT}",
-        "HTTP ports of all workers of the usage job, host:port[,host:port]; empty: none is run",
+        "HTTP ports of all workers of the usage job, host:port[,host:port]; empty: there are none",
     )
     parts: str = setting(
         "",
@@ -172,7 +172,7 @@ class UpSettings(KafkaSettings):
 
     kafka: str = setting(
         "",
-        "bootstrap servers of a Kafka that is there, host:port[,host:port], used with --kafka-config, --replication; "
+        "bootstrap servers of an existing Kafka, host:port[,host:port], used with --kafka-config, --replication; "
         "empty: the embedded one",
     )
     replication: int = setting(
@@ -187,7 +187,7 @@ class UpSettings(KafkaSettings):
     )
     kafka_nodes: int = setting(
         1,
-        "number of Kafka nodes: 1, or 3, of which any one may die; a data directory works with one number only",
+        "number of Kafka nodes: 1, or 3, so that any one may die; a data directory keeps its number",
         minimum=1,
     )
     kafka_port: int = setting(

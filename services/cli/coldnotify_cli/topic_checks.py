@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable
 
+from coldnotify_common.plurals import number_of
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.errors import ColdNotifyKafkaError
 from confluent_kafka import KafkaException
@@ -28,7 +29,7 @@ def topic_findings(settings: DoctorSettings, admin: AdminClient) -> Iterable[Che
         plan = topic_plan.plan(admin, specs, settings.doctor_timeout_s)
     except (ColdNotifyKafkaError, KafkaException) as error:
         words = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        yield CheckFinding(BAD, "topics", words, "try again, with a longer --doctor-timeout-s where Kafka is busy")
+        yield CheckFinding(BAD, "topics", words, "try again, with a longer --doctor-timeout-s if Kafka is busy")
         return
     todo = f"coldnotify topics apply --replication {copies}"
     missing = [change for change in plan.changes if isinstance(change, topic_plan.CreateTopic)]
@@ -36,17 +37,20 @@ def topic_findings(settings: DoctorSettings, admin: AdminClient) -> Iterable[Che
         todo += f"; or is COLDNOTIFY_TOPICS_PREFIX / --topics-prefix wrong: this cluster has topics under {others}"
     losing = [one for one in plan.refusals if one.key == _POLICY and _DELETE in one.old and _DELETE not in one.new]
     for one in losing:
-        words = f"EMERGENCY: {one.topic} has {_POLICY}={one.old}: Kafka deletes what is newest when it gets old"
-        yield CheckFinding(BAD, "topics", words, f"at once: {_mended(settings, one.topic, one.new)}")
+        words = (
+            f"EMERGENCY: {one.topic} has {_POLICY}={one.old}: Kafka deletes the newest versions, too, once they are old"
+        )
+        yield CheckFinding(BAD, "topics", words, f"do now: {_mended(settings, one.topic, one.new)}")
     for change in plan.changes:
         yield CheckFinding(BAD, "topics", str(change), todo)
     for refusal in plan.refusals:
         if refusal not in losing:
-            words = "`apply` does not do that; are --partitions, --replication right?"
+            words = "`apply` does not do that; are --partitions and --replication right?"
             yield CheckFinding(BAD, "topics", str(refusal), words)
     if not plan.changes and not plan.refusals:
-        words = f"{len(specs)} under {settings.topics_prefix}, as topics.yaml wants them, {copies} cop"
-        yield CheckFinding(OK, "topics", words + ("y each" if copies == 1 else "ies each"))
+        each = number_of(copies, "copy", "copies")
+        words = f"{len(specs)} under {settings.topics_prefix}, as topics.yaml wants them, {each} each"
+        yield CheckFinding(OK, "topics", words)
 
 
 def _copies(settings: DoctorSettings, admin: AdminClient) -> int:

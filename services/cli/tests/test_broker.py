@@ -98,7 +98,7 @@ def test_damage_of_a_power_cut_is_reported_at_the_start_and_repaired_on_demand(t
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert [line.partition(": ")[0] for line in lines[:3]] == ["mended"] * 3
-    assert f"what was there is kept in {data}/before-repair-" in lines[3]
+    assert f"the replaced files are in {data}/before-repair-" in lines[3]
     assert coldnotify("broker", "--repair", data=str(data)).stdout == f"nothing to mend in {data}\n"
     with RunningCommand(tmp_path / "second", "broker", **settings) as broker:
         broker.wait_for(lambda: "Kafka is ready" in broker.output)

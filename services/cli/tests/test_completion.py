@@ -52,7 +52,7 @@ def completed(typed: str, incomplete: str, **settings: str) -> dict[str, str]:
     ("typed", "incomplete", "found"),
     [
         ("publish", "an", {"animal.observer": ""}),
-        ("publish animal.observer", "", {"region-1": "1 clients", "region-2": "2 clients"}),
+        ("publish animal.observer", "", {"region-1": "1 client", "region-2": "2 clients"}),
         ("publish animal.observer region-1", "camera", {"camera": "version 7", "camera-config": "version 7"}),
         ("state client animal.observer region-1", "", {"observer-1": "online", "observer-2": "asleep"}),
         ("client forget animal.observer region-1", "observer-2", {"observer-2": "asleep"}),
@@ -84,5 +84,5 @@ def test_without_a_service_nothing_is_completed_and_nothing_is_said() -> None:
 
 
 def test_commands_come_with_their_descriptions() -> None:
-    assert completed("", "who") == {"who-lacks": "Say which clients have not applied a version."}
+    assert completed("", "who") == {"who-lacks": "Show which clients have not applied a version."}
     assert completed("state", "channels") == {"channels": "Show all channels of a group, and how many..."}

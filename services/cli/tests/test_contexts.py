@@ -75,7 +75,7 @@ def test_contexts_are_added_listed_replaced_and_removed(tmp_path: Path, capsys: 
     ("arguments", "words"),
     [
         (["add", "a b", "--http", "h"], "context: 'a b' is not a name"),
-        (["add", "prod"], "a context without settings has no use"),
+        (["add", "prod"], "a context needs at least one setting"),
         (["add", "prod", "--ca-cert", "none.pem"], "--ca-cert, --cert, --key (COLDNOTIFY_CA_CERT ...): cannot be used"),
         (["add", "prod", "--token-file", "none"], "COLDNOTIFY_TOKEN_FILE / --token-file: none: No such file"),
         (["add", "prod", "--kafka-config", "none"], "none"),
@@ -99,7 +99,7 @@ def test_a_context_sends_nothing_of_a_service_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--context", "prod", "up"]) == 2
-    assert "--context: is not for `coldnotify up`" in capsys.readouterr().err
+    assert "--context: `coldnotify up` asks no installation" in capsys.readouterr().err
     monkeypatch.setenv("COLDNOTIFY_CONTEXT", "unknown")
     for command in ("up", "gateway", "context"):
         assert main([command, "--help"]) == 0
@@ -109,8 +109,8 @@ def test_a_context_sends_nothing_of_a_service_elsewhere(
 @pytest.mark.parametrize(
     ("content", "mode", "words"),
     [
-        ("{}", 0o620, "others may change it: chmod go-w"),
-        ("{}", 0o602, "others may change it: chmod go-w"),
+        ("{}", 0o620, "other users may change it: make it your own, and chmod go-w"),
+        ("{}", 0o602, "other users may change it: make it your own, and chmod go-w"),
         ("{", 0o600, "is not JSON"),
         ("[]", 0o600, "is not {context: {setting: value}}"),
         ('{"prod": 1}', 0o600, "is not {context: {setting: value}}"),

@@ -114,7 +114,7 @@ def test_describe_prints_values_and_times(node: str) -> None:
         (["o", "Room"], 2, "'Room' is not KEY=VALUE"),
         (["o", "=1"], 2, "'=1' is not KEY=VALUE"),
         (["o", "a=1", "a=2"], 2, "'a=2': a is given twice"),
-        (["o", "a=1", "--remove", "a"], 2, "--remove a: is set, too"),
+        (["o", "a=1", "--remove", "a"], 2, "--remove a: the key is set, too"),
         (["o", "a=1", "--delete"], 2, "--delete"),
         (["o", "--replace", "--remove", "a"], 2, "--replace"),
         (["o", "--if-revision", "none"], 2, "--if-revision"),

@@ -87,7 +87,7 @@ def test_topics_and_clock_are_compared_with_kafka(kafka: EmbeddedBroker, monkeyp
     try:
         (lost,) = found(kafka=kafka.bootstrap)["topics"]
         assert (lost.state, lost.words.startswith("EMERGENCY: coldnotify.objects has ")) == (BAD, True)
-        mending = lost.todo.removeprefix("at once: coldnotify ")
+        mending = lost.todo.removeprefix("do now: coldnotify ")
         assert coldnotify(*shlex.split(mending)).returncode == 0
         assert [one.state for one in found(kafka=kafka.bootstrap)["topics"]] == [OK]
     finally:
@@ -95,7 +95,7 @@ def test_topics_and_clock_are_compared_with_kafka(kafka: EmbeddedBroker, monkeyp
     real_s = time.time
     monkeypatch.setattr(time, "time", lambda: real_s() + 100)
     (clock,) = found(kafka=kafka.bootstrap)["clock"]
-    assert (clock.state, clock.todo) == (BAD, "set both by NTP (chrony, timesyncd)")
+    assert (clock.state, clock.todo) == (BAD, "let NTP (chrony, timesyncd) set both clocks")
     assert " s ahead of Kafka's" in clock.words
 
 
@@ -121,7 +121,7 @@ def test_a_transaction_that_holds_a_partition_up_is_found(kafka: EmbeddedBroker)
     finally:
         producer.abort_transaction(60)
     assert held.state == BAD
-    assert held.words.startswith("one is open on coldnotify.objects, partition 5, from offset 0 on:")
+    assert held.words.startswith("one is open on coldnotify.objects, partition 5: nobody can read from offset 0 on")
     assert "describe-producers --topic coldnotify.objects --partition 5;" in held.todo
     assert held.todo.endswith("abort --topic coldnotify.objects --partition 5 --start-offset 0")
     wait_for(lambda: [one.state for one in found(kafka=kafka.bootstrap)["transactions"]] == [OK], "it has ended")
@@ -149,7 +149,7 @@ def test_without_kafka_the_rest_is_checked_and_the_exit_code_says_it() -> None:
     done = coldnotify("doctor", "--doctor-timeout-s", "0.5", "--json", **HERE)
     findings = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, [one["what"] for one in findings if one["state"] == BAD]) == (1, ["Kafka", "services"])
-    assert "none of 2 runs where it was looked for" in findings[-1]["words"]
+    assert "none of 2 answers at its address" in findings[-1]["words"]
     assert "--kafka is 127.0.0.1:1" in findings[0]["todo"]
     assert "Traceback" not in done.stderr
     assert "2 wrong, 2 warnings" in coldnotify("doctor", "--doctor-timeout-s", "0.5", **HERE).stdout
@@ -246,7 +246,7 @@ def test_the_usage_job_is_asked_how_far_it_lags(seconds: int, records: int, stat
         usage_metrics.LAG_SECONDS.set(0)
         usage_metrics.LAG_RECORDS.set(0)
     assert [one.state for one in findings] == [OK, state, WARNING]
-    assert "divide agreements evenly" in findings[2].todo
+    assert "share limits evenly" in findings[2].todo
 
 
 def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -> None:
@@ -269,12 +269,13 @@ def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -
             for host in ("127.0.0.1", "0.0.0.0"):
                 shown |= {"host": host, **ports}
                 assert states(address)[1:] == [
-                    (OK, f"{row.name} 127.0.0.1:{ports[row.port_key]} takes devices' connections") for row in LISTENERS
+                    (OK, f"{row.name} 127.0.0.1:{ports[row.port_key]} accepts devices' connections")
+                    for row in LISTENERS
                 ]
             listening[-1].close()
             *well, (last, words) = states(address)
             assert ([state for state, _ in well], last) == ([OK] * len(LISTENERS), BAD)
-            assert f"{LISTENERS[-1].name} 127.0.0.1:{ports[LISTENERS[-1].port_key]} takes no connection" in words
+            assert f"{LISTENERS[-1].name} 127.0.0.1:{ports[LISTENERS[-1].port_key]} accepts no connection" in words
         shown.clear()
         assert [state for state, _ in states(address)] == [OK, WARNING]
     finally:

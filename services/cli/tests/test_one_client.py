@@ -48,7 +48,7 @@ def test_a_client_is_forgotten_once_that_is_confirmed(node: str, asked: Asked) -
     assert "d/g/c is online and registered for 3. Forget it?" in done.stderr
     assert [method for method, _, _ in asked] == ["GET"]
     done = coldnotify("client", "forget", "d", "g", "c", "--http", node, stdin="y\n")
-    assert done.stdout.strip() == "d/g/c is forgotten; if it comes back, it registers anew (its session was ended)"
+    assert done.stdout.strip() == "d/g/c is forgotten; if it comes back, it registers again (its session was ended)"
     assert asked[-1][:2] == ("DELETE", "/v1/domains/d/groups/g/clients/c")
     done = coldnotify("client", "forget", "d", "g", "c", "--yes", "--json", "--http", node)
     assert json.loads(done.stdout)["outcome"] == "forgotten"

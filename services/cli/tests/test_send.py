@@ -45,7 +45,7 @@ def test_a_message_is_where_it_says(fresh_kafka: EmbeddedBroker, tmp_path: Path)
     ("arguments", "code", "words"),
     [
         (["--payload", "{"], 2, "--payload: is not JSON"),
-        (["--payload", "1", "--payload-file", "/dev/null"], 2, "one of them, not both"),
+        (["--payload", "1", "--payload-file", "/dev/null"], 2, "cannot be combined"),
         (["--payload", "1", "--id", "x" * 65], 2, "id: has 65 bytes"),
         (["--payload", "1", "--to", "a b"], 2, "to: 'a b'"),
         (["--payload", "1", "--priority", "low"], 2, "--priority"),

@@ -63,7 +63,7 @@ def test_an_agreement_is_set_field_by_field_and_removed(tenant: Command) -> None
     assert "in_per_s             200" in shown
     assert tenant.run("remove", "acme").stdout == "acme: removed\n"
     gone = tenant.run("show", "acme")
-    assert (gone.returncode, gone.stderr) == (1, "Error: tenant acme: there is none of this name\n")
+    assert (gone.returncode, gone.stderr) == (1, "Error: tenant acme: is not known\n")
     assert tenant.run("remove", "acme").returncode == 1
 
 
@@ -86,7 +86,7 @@ def test_a_damaged_record_and_a_conflict_are_told_and_stop_nothing(tenant: Comma
     done = tenant.run("list")
     assert (done.returncode, len(done.stdout.splitlines())) == (1, 4)
     assert "'broken': cannot be read: in_per_s: Expected `float` > 0" in done.stderr
-    assert "domain x: is named by one, two; it belongs to one" in done.stderr
+    assert "domain x: several tenants name it (one, two); it belongs to one" in done.stderr
     assert "in_per_s: Expected" in tenant.run("show", "broken").stderr
     assert tenant.run("remove", "broken").returncode == 0
     assert tenant.run("remove", "two").returncode == 0
@@ -169,7 +169,7 @@ def test_usage_is_shown_now_and_by_hour(node: str) -> None:
     done = coldnotify("tenant", "usage", "acme", http=node)
     assert done.stdout.splitlines() == [
         "acme now: publishes 12.5/s",
-        "there are: objects 3, clients 0, registrations 0",
+        "acme has: objects 3, clients 0, registrations 0",
         "above the agreement: in_per_s",
         "hour           publishes  refused",
         "2026-11-22T21  7          1",

@@ -63,7 +63,7 @@ def test_a_dump_of_a_kafka_without_channels_says_so(fresh_kafka: EmbeddedBroker,
     admin.delete_topics(["coldnotify.channels.1h"])["coldnotify.channels.1h"].result(60)
     done = coldnotify("topics", "dump", str(tmp_path / "dump"), kafka=fresh_kafka.bootstrap)
     assert done.returncode == 0, done.stderr
-    assert "coldnotify.channels.1h  is not there\n" in done.stdout
+    assert "coldnotify.channels.1h  does not exist\n" in done.stdout
     assert "coldnotify.channels.1d  0 records\n" in done.stdout
     admin.delete_topics(["coldnotify.sessions"])["coldnotify.sessions"].result(60)
     done = coldnotify("topics", "dump", str(tmp_path / "another"), kafka=fresh_kafka.bootstrap)

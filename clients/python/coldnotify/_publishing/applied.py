@@ -298,7 +298,7 @@ def _applied(answer: dict[str, Any]) -> Applied:
     if by_query := answer.get("by_query"):
         said.append(f"{by_query} of them registered by a query")
     if told := answer.get("told_at_least"):
-        said.append(f"{told} of them cannot say what callbacks took: told at least")
+        said.append(f"{told} of them cannot report callbacks, and count as applied once told")
     if answer.get("version") != answer.get("wanted_version"):
         said.append(f"a newer version counts, too: {answer['version']} is the newest")
     applied.counted = "; ".join(said)

@@ -22,8 +22,8 @@ _LOOK_INTERVAL_S = 0.5
     "--repair",
     "mend",
     is_flag=True,
-    help="Mend what a power cut left of the small files by which Kafka knows its data, say what was done, and exit. "
-    "What is replaced is kept. Exit code 1 if something cannot be mended.",
+    help="Repair the small files that describe Kafka's data, as a power cut may damage them; "
+    "print what was done, and exit. Replaced files are kept. Exit code 1 if something cannot be mended.",
 )
 @settings_options(BrokerSettings)
 def command_broker(mend: bool, settings: BrokerSettings) -> int:
@@ -70,7 +70,7 @@ def _repair(settings: BrokerSettings) -> int:
     for words in done.mended:
         echo(f"mended: {words}")
     if done.kept_in is not None:
-        echo(f"what was there is kept in {done.kept_in}")
+        echo(f"the replaced files are in {done.kept_in}")
     for words in done.refused:
         echo(f"not mended: {words}", err=True)
     if not done.mended and not done.refused:

@@ -71,7 +71,7 @@ def command_certs(
         echo(f"made {path} and its key")
     for path in keys:
         echo(f"made {path}")
-    echo(f"authority {directory / 'ca.pem'}, its key for nobody else: {directory / 'ca.key'}")
+    echo(f"authority {directory / 'ca.pem'}, keep its key to yourself: {directory / 'ca.key'}")
     return 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from coldnotify_common.plurals import number_of
 from coldnotify_common.settings import TopicsPrefixSettings, settings_options
 
 from coldnotify_cli.printing import echo
@@ -60,7 +61,7 @@ def command_check(
 
 def _judgement(verdict: "JudgeVerdict", promise: "Promise") -> str:
     if count := verdict.counts[promise]:
-        return f"violated {count} times"
+        return f"violated {number_of(count, 'time')}"
     return "not judged" if promise in verdict.not_judged else "kept"
 
 
@@ -76,29 +77,25 @@ def table(verdict: "JudgeVerdict") -> list[str]:
         for promise, words in PROMISES.items()
     ]
     found = verdict.statistics
-    publishes = _number(found.publishes, "publish", "publishes")
+    publishes = number_of(found.publishes, "publish", "publishes")
     lines.append(
         f"{publishes} ({found.acknowledged} acknowledged, {found.failed} failed, "
-        f"{found.indeterminate} without a known outcome), {_number(found.clients, 'client')}, "
-        f"{_number(found.told, 'notification')}, {_number(found.wakes, 'wake')}"
+        f"{found.indeterminate} without a known outcome), {number_of(found.clients, 'client')}, "
+        f"{number_of(found.told, 'notification')}, {number_of(found.wakes, 'wake')}"
     )
     if found.sent or found.messages:
         missed = sum(found.missed.values())
-        messages, times = _number(found.sent, "message"), _number(missed, "time")
+        messages, times = number_of(found.sent, "message"), number_of(missed, "time")
         lines.append(f"{messages} acknowledged, {found.messages} delivered, {times} some were missed")
     if found.faults:
         lines.append(
-            f"{_number(found.faults, 'fault')}, the longest catch-up {found.catch_up_s_max:.1f} s "
+            f"{number_of(found.faults, 'fault')}, the longest catch-up {found.catch_up_s_max:.1f} s "
             f"({found.catch_ups_unfinished} unfinished)"
         )
     if found.wire:
-        frames, duplicates = _number(found.wire, "notification frame"), _number(found.wire_duplicates, "duplicate")
+        frames, duplicates = number_of(found.wire, "notification frame"), number_of(found.wire_duplicates, "duplicate")
         lines.append(f"{frames}, of these {duplicates}")
     return lines
-
-
-def _number(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _as_json(verdict: "JudgeVerdict") -> dict[str, Any]:

@@ -36,7 +36,7 @@ def add(name: str, as_json: bool, **given: str | None) -> int:
     check_name("context", name)
     said = {setting: value for setting, value in given.items() if value is not None}
     if not said:
-        raise click.UsageError("a context without settings has no use: --http, --cert ... (see --help)")
+        raise click.UsageError("a context needs at least one setting: --http, --cert ... (see --help)")
     settings = load(OperatorSettings, {}, **said)
     http_context(settings)
     read_token(settings)

@@ -21,7 +21,11 @@ from coldnotify_cli.tables import cell
 @click.option("--remove", metavar="KEY", multiple=True, help="Key to remove; may be given several times.")
 @click.option("--replace", is_flag=True, help="Make the given keys the whole description.")
 @click.option("--delete", is_flag=True, help="Remove the whole description.")
-@click.option("--if-revision", metavar="REVISION", help="Change only this revision of it; none: it has never had one.")
+@click.option(
+    "--if-revision",
+    metavar="REVISION",
+    help="Change the description only if it has this revision; none: only if it never had one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @settings_options(HttpNodeSettings)
 def command_describe(
@@ -45,9 +49,9 @@ def command_describe(
     """
     pairs = parse_assignments(assignments)
     if twice := set(remove) & pairs.keys():
-        raise click.UsageError(f"--remove {min(twice)}: is set, too")
+        raise click.UsageError(f"--remove {min(twice)}: the key is set, too")
     if delete and (pairs or remove or replace):
-        raise click.UsageError("--delete: leaves no keys, so none can be set, removed or replaced")
+        raise click.UsageError("--delete: removes all keys, so none can be set, removed or replaced")
     if replace and remove:
         raise click.UsageError("--replace: removes all other keys, so --remove has no use")
     method = "GET"
@@ -59,7 +63,7 @@ def command_describe(
     elif pairs or remove:
         method, body = "PATCH", {**pairs, **dict.fromkeys(remove)}
     elif if_revision is not None:
-        raise click.UsageError("--if-revision: nothing is to be changed")
+        raise click.UsageError("--if-revision: there is nothing to change; add KEY=VALUE, --remove or --delete")
     path = ("domains", domain, "groups", group, "objects", object_id, "description")
     shown = HttpNode(settings).ask(method, *path, body=body, if_revision=if_revision)
     echo(*([json.dumps(shown, ensure_ascii=False)] if as_json else _lines(shown)))

@@ -3,6 +3,7 @@
 import json
 
 import click
+from coldnotify_common.plurals import number_of
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.printing import echo
@@ -36,6 +37,6 @@ def command_doctor(as_json: bool, settings: DoctorSettings) -> int:
         if finding.todo:
             echo(f"{'':<23}-> {finding.todo}")
     if not as_json:
-        also = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
+        also = f", {number_of(warnings, 'warning')}" if warnings else ""
         echo((f"{bad} wrong" if bad else "nothing is wrong") + also)
     return 1 if bad else 0

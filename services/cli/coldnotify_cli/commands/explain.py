@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import click
+from coldnotify_common.plurals import number_of
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.http_node import HttpNode, NotKnown
@@ -37,12 +38,12 @@ def command_explain(
     as_json: bool,
     settings: HttpNodeSettings,
 ) -> int:
-    """Say why CLIENT of DOMAIN and GROUP has, or has not, applied the newest version of OBJECT.
+    """Explain why CLIENT of DOMAIN and GROUP has, or has not, applied the newest version of OBJECT.
 
     Without OBJECT: of all objects that it is registered for. Exit code 1 if the client, object or channel is not known.
     """
     if channel is not None and object_id is not None:
-        raise click.UsageError("--channel: is given beside OBJECT, only one of them can be explained")
+        raise click.UsageError("--channel: cannot be combined with OBJECT")
     base, node = ("domains", domain, "groups", group, "clients", client), HttpNode(settings)
     if channel is not None:
         return _explain_channel(node.get(*base, limit=1), f"{domain}/{group}/{client}", channel, as_json=as_json)
@@ -69,18 +70,18 @@ def _explain_channel(client: dict[str, Any], name: str, channel: str, *, as_json
 def channel_words(standing: dict[str, Any], last_seen_ms: int | None) -> str:
     """Returns how many messages a client lacks of a channel, since when, and why."""
     state, count, callbacks = standing["state"], standing["behind"], standing["callbacks"]
-    lost = "; it never gets some, which retention has removed" if standing["missed"] else ""
+    lost = "; retention has removed some, which it never gets" if standing["missed"] else ""
     if not count and not standing["behind_at_least"]:
-        return f"it lacks no message{lost}"
+        return f"it lacks no messages{lost}"
     least = "at least " if standing["behind_at_least"] else ""
     since = "" if standing["since_ms"] is None else f", the oldest since {cell('_ms', standing['since_ms'])}"
     why = _WHY[state]
     if callbacks is not None:
-        raised = f" (raised {callbacks['failures']} times)" if callbacks["failures"] else ""
+        raised = f" (raised {number_of(callbacks['failures'], 'time')})" if callbacks["failures"] else ""
         why = f"its callbacks are {callbacks['state']}{raised}"
     elif state == "asleep":
         why += f", and was last seen {cell('_ms', last_seen_ms)}"
-    return f"it lacks {least}{count} message{'s' * (count != 1)}{since}: {why}{lost}"
+    return f"it lacks {least}{number_of(count, 'message')}{since}: {why}{lost}"
 
 
 def _print(shown: dict[str, Any]) -> None:
@@ -92,7 +93,7 @@ def _print(shown: dict[str, Any]) -> None:
     for event in shown["timeline"]:
         echo(f"  {cell('_ms', event['when_ms']):<25}  {event['step']:<{width}}  {event['text']}")
     for silent in shown["gateways_silent"]:
-        echo(f"  gateway not asked: {silent}")
+        echo(f"  gateway without an answer: {silent}")
     if shown["object"] is None and shown["lacking"]:
         echo()
         print_table(shown["lacking"])

@@ -5,6 +5,8 @@ import sys
 
 import click
 
+from coldnotify_cli.printing import echo
+
 
 @click.command("kafka-tool", context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("name")
@@ -14,8 +16,12 @@ def command_kafka_tool(name: str, arguments: tuple[str, ...]) -> None:
     from coldnotify_kafka.broker import CONSOLE_TOOLS, console_tool
     from coldnotify_kafka.broker.java import environment
 
+    tools = ", ".join(sorted(CONSOLE_TOOLS))
+    if name in ("-h", "--help"):
+        echo(*click.get_current_context().get_help().splitlines(), "", f"The tools are {tools}.")
+        return
     if name not in CONSOLE_TOOLS:
-        raise click.UsageError(f"NAME: there is no tool {name!r}; there are {', '.join(sorted(CONSOLE_TOOLS))}")
+        raise click.UsageError(f"NAME: {name!r} is not a tool; the tools are {tools}")
     command = console_tool(name, arguments)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -27,7 +27,7 @@ _FIRST_INCARNATION_S = 1_577_836_800
 
 @click.group("object", cls=SuggestingGroup)
 def command_object() -> None:
-    """Administer one object."""
+    """Start an object's versions over."""
 
 
 @command_object.command("reset")
@@ -36,7 +36,11 @@ def command_object() -> None:
 @click.argument("object_id", metavar="OBJECT")
 @click.option("--version", type=int, default=0, show_default=True, help="First version of the new sequence.")
 @click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
-@click.option("--removed", is_flag=True, help="OBJECT may not be known any more, because retention removed it.")
+@click.option(
+    "--removed",
+    is_flag=True,
+    help="Also start over an OBJECT that is not known any more, because retention removed it.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @settings_options(ResetSettings)
@@ -67,7 +71,7 @@ def reset(
     incarnation = _incarnation_of_removed(matchers) if newest is None else newest[0] + 1
     if not yes:
         is_at = "is not known" if newest is None else f"is at version {newest[1]} (incarnation {newest[0]})"
-        confirm(f"{domain}/{group}/{object_id} {is_at}. Begin again at version {version}?", yes=yes)
+        confirm(f"{domain}/{group}/{object_id} {is_at}. Start its versions over at {version}?", yes=yes)
     options = read_options(settings.kafka_config)
     with (
         Publisher(
@@ -121,5 +125,7 @@ def _incarnation_of_removed(matchers: HttpNode | Matchers) -> int:
         elif apart := ", ".join(clock["clock"] for clock in one["clocks_apart"]):
             wrong = f"the matcher's clock is apart from others ({apart})"
         if wrong:
-            raise click.ClickException(f"{wrong}: the incarnation is made of the hour, so set them right first")
+            raise click.ClickException(
+                f"{wrong}: the incarnation is made from the clock, so set the clocks right first"
+            )
     return int(now_s - _FIRST_INCARNATION_S) // 3600

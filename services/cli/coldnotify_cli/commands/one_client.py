@@ -14,7 +14,7 @@ from coldnotify_cli.suggesting_group import SuggestingGroup
 _SAID = {
     "disconnected": "is disconnected; it may come back",
     "not_connected": "was not connected",
-    "forgotten": "is forgotten; if it comes back, it registers anew",
+    "forgotten": "is forgotten; if it comes back, it registers again",
 }
 
 
@@ -27,7 +27,7 @@ def command_client() -> None:
 @click.argument("domain")
 @click.argument("group")
 @click.argument("client_id", metavar="CLIENT")
-@click.option("--reason", help="Why, in words: for the client and the service's log.")
+@click.option("--reason", help="Reason, for the client and the service's log.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @settings_options(HttpNodeSettings)
@@ -45,7 +45,7 @@ def disconnect(
 @click.argument("domain")
 @click.argument("group")
 @click.argument("client_id", metavar="CLIENT")
-@click.option("--reason", help="Why, in words: for the client and the service's log.")
+@click.option("--reason", help="Reason, for the client and the service's log.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @settings_options(HttpNodeSettings)
@@ -54,7 +54,7 @@ def forget(
 ) -> int:
     """Have the service forget CLIENT: its session ends, its registrations and cursor are removed.
 
-    A client that comes back registers anew by itself, and is told the newest version of everything.
+    A client that comes back registers again by itself, and is told the newest version of everything.
     """
     node = HttpNode(settings)
     path = ("domains", domain, "groups", group, "clients", client_id)

@@ -25,11 +25,11 @@ from coldnotify_cli.waiting_notice import waiting_notice
 @click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
 @click.option("--source", metavar="CLIENT", help="Client that caused the publish; it is not notified of it.")
 @click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which the payload is dropped.")
-@click.option("--deleted", is_flag=True, help="Say that the object was deleted (a version like any other).")
+@click.option("--deleted", is_flag=True, help="Publish that the object was deleted (a version like any other).")
 @click.option(
     "--priority",
     type=click.Choice([HIGH]),
-    help="high: never held back, and told before what waits for a client's connection.",
+    help="high: not delayed by conflation, and sent before what waits for a client's connection.",
 )
 @click.option(
     "--describe",

@@ -24,15 +24,19 @@ _ID_BYTES = 8
 @click.argument("domain")
 @click.argument("group")
 @click.argument("channel")
-@click.option("--payload", metavar="JSON", help="What the message says, at most 64 KiB of JSON; default: null.")
+@click.option("--payload", metavar="JSON", help="Payload of the message, at most 64 KiB of JSON; default: null.")
 @click.option(
     "--payload-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The bytes of FILE are the message, as they are.",
+    help="File whose bytes are the payload, unchanged.",
 )
-@click.option("--id", "id_", metavar="TEXT", help="By which its repeats are known; default: a new one.")
-@click.option("--to", multiple=True, metavar="ATTRIBUTE", help="Only for subscriptions that have it (or another --to).")
-@click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which it is told to nobody.")
+@click.option(
+    "--id", "id_", metavar="TEXT", help="Id by which repeats of the message are recognised; default: a random one."
+)
+@click.option(
+    "--to", multiple=True, metavar="ATTRIBUTE", help="Send only to subscriptions with this attribute (or another --to)."
+)
+@click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which no client is told the message.")
 @click.option("--source", metavar="CLIENT", help="Client that caused the message.")
 @click.option(
     "--priority",
@@ -67,7 +71,7 @@ def command_send(
     --channel-retentions.
     """
     if payload is not None and payload_file is not None:
-        raise click.UsageError("--payload and --payload-file: one of them, not both")
+        raise click.UsageError("--payload and --payload-file: cannot be combined")
     logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
     from coldnotify.publisher import Publisher
 

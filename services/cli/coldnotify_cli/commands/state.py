@@ -116,7 +116,7 @@ def channel(domain: str, group: str, channel: str, as_json: bool, settings: Look
 @command_state.command("channels")
 @click.argument("domain")
 @click.argument("group")
-@click.option("--behind", is_flag=True, help="Show who is behind: each subscriber that lacks messages, and since when.")
+@click.option("--behind", is_flag=True, help="Show each subscriber that lacks messages, and since when.")
 @_limit
 @_options
 def channels(domain: str, group: str, behind: bool, limit: int | None, as_json: bool, settings: LookSettings) -> int:
@@ -166,7 +166,11 @@ def partitions(as_json: bool, settings: LookSettings) -> int:
 
 
 @command_state.command("removals")
-@click.option("--confirm", is_flag=True, help="The clock is right: those that wait may go. It counts for an hour.")
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Confirm for an hour that the clocks are right: clients and objects that wait are removed.",
+)
 @_options
 def removals(confirm: bool, as_json: bool, settings: LookSettings) -> int:
     """Show which clients and objects wait to be forgotten or removed, because they are many at once.
@@ -188,5 +192,5 @@ def _silent(shown: dict[str, Any]) -> int:
     """Names the matchers whose rows are missing on stderr. Returns the exit code."""
     silent = [one for one in shown["matchers"] if one["error"]]
     for one in silent:
-        echo(f"Error: without matcher {one['address']}: {one['error']}", err=True)
+        echo(f"Error: no answer from matcher {one['address']}: {one['error']}", err=True)
     return 1 if silent else 0

@@ -31,7 +31,7 @@ _AGREED = {
     "out_bytes_per_s": "Bytes of deliveries per second.",
     "burst_s": "Seconds of each rate that may come at once.",
     "objects_max": "Objects.",
-    "clients_max": "Clients that are connected at a time.",
+    "clients_max": "Clients that are connected at the same time.",
     "registrations_max": "Registrations.",
     "high_priority_share": "Part of its publishes that may be of high priority, 0 to 1.",
     "over": "What is done about deliveries above the agreement: conflate (thin, delay) or refuse (publishes, too).",
@@ -72,9 +72,17 @@ def command_tenant() -> None:
 
 @command_tenant.command("set")
 @click.argument("name")
-@click.option("--domain", "domains", metavar="D", multiple=True, help="Domain of the tenant; all of them are given.")
+@click.option(
+    "--domain",
+    "domains",
+    metavar="D",
+    multiple=True,
+    help="Domain of the tenant; give all of them, each with --domain.",
+)
 @_agreement_options
-@click.option("--principal", metavar="USER", help="Kafka's user who publishes for it; Kafka is told a quota.")
+@click.option(
+    "--principal", metavar="USER", help="Kafka user that publishes for the tenant; its quota in Kafka is set, too."
+)
 @_json_option
 @settings_options(TenantSettings)
 def set_tenant(
@@ -127,7 +135,7 @@ def list_tenants(as_json: bool, settings: TenantSettings) -> int:
     for key, reason in stored.damaged.items():
         echo(f"{key!r}: cannot be read: {reason}", err=True)
     for domain, names in stored.table.conflicts().items():
-        echo(f"domain {domain}: is named by {', '.join(names)}; it belongs to {names[0]}", err=True)
+        echo(f"domain {domain}: several tenants name it ({', '.join(names)}); it belongs to {names[0]}", err=True)
     return 1 if stored.damaged or stored.table.conflicts() else code
 
 
@@ -173,7 +181,7 @@ def remove(name: str, as_json: bool, settings: TenantSettings) -> int:
 
 @command_tenant.command("usage")
 @click.argument("name")
-@click.option("--by", type=click.Choice(["hour", "day"]), default="hour", show_default=True, help="What is counted.")
+@click.option("--by", type=click.Choice(["hour", "day"]), default="hour", show_default=True, help="Hours or days.")
 @click.option("--last", type=click.IntRange(min=1), help="Number of hours or days; default: 24 hours, or 7 days.")
 @_json_option
 @settings_options(HttpNodeSettings)
@@ -195,7 +203,7 @@ def usage(name: str, by: str, last: int | None, as_json: bool, settings: HttpNod
         words = ", ".join(f"{field} {value:g}/s" for field, value in rates.items()) or "nothing"
         echo(f"{name} now: {words}")
         held = {field: now.get("gauges", {}).get(field, 0) for field in GAUGES}
-        echo("there are: " + ", ".join(f"{field} {count}" for field, count in held.items()))
+        echo(f"{name} has: " + ", ".join(f"{field} {count}" for field, count in held.items()))
         if now.get("exceeded"):
             echo(f"above the agreement: {', '.join(now['exceeded'])}")
     print_table(shown["items"])
@@ -256,7 +264,7 @@ def _row(tenant: Tenant) -> dict[str, Any]:
 
 def _missing(name: str, stored: "StoredTenants") -> str:
     reason = stored.damaged.get(name)
-    return f"tenant {name}: cannot be read: {reason}" if reason else f"tenant {name}: there is none of this name"
+    return f"tenant {name}: cannot be read: {reason}" if reason else f"tenant {name}: is not known"
 
 
 def _usage_error(error: InvalidTenant) -> click.UsageError:

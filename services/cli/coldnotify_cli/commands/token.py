@@ -38,7 +38,7 @@ def command_token(
     if names is not None and len(names) != 3:
         raise click.UsageError(f"--client: {client!r} is not DOMAIN/GROUP/CLIENT")
     if names is None and publisher is None:
-        raise click.UsageError("--client, --publisher: one of them is needed, or both")
+        raise click.UsageError("--client, --publisher: at least one of them is needed")
     grant = Grant(names, publisher.split(",") if publisher is not None else (), audience)
     token = sign(key, grant, time.time(), hours * 3600)
     if as_json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from coldnotify_common.kafka.kafka_options import read_options
+from coldnotify_common.plurals import number_of
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.printing import echo
@@ -67,7 +68,7 @@ def _show(plan: "TopicPlan", as_json: bool) -> None:
 @click.option(
     "--no-channels",
     is_flag=True,
-    help="Leave out channels' messages, which may be many, and the matcher's state of them.",
+    help="Leave out the messages of channels, which may be many, and the matchers' state of channels.",
 )
 @_json_option
 @settings_options(TopicsSettings)
@@ -106,7 +107,7 @@ def dump(history: Path, no_channels: bool, as_json: bool, settings: TopicsSettin
         echo(json.dumps({topic: count if topic in there else None for topic, count in counts.items()}))
         return 0
     for topic, count in counts.items():
-        echo(f"{topic}  {count} records" if topic in there else f"{topic}  is not there")
+        echo(f"{topic}  {number_of(count, 'record')}" if topic in there else f"{topic}  does not exist")
     return 0
 
 

@@ -26,8 +26,8 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
 
     A part that dies is restarted; if a part keeps dying, all stop with exit code 1, except for the usage job, without
     which the others serve. A new start with the same data
-    directory continues with its data. With --kafka it uses a Kafka that is there: creates its missing topics, and
-    leaves all else there as it is. The parts read further settings from the environment. On a terminal the command
+    directory continues with its data. With --kafka it uses an existing Kafka: it creates missing topics there, and
+    changes nothing else. The parts read further settings from the environment. On a terminal the command
     shows the state of each part, and log lines go to the file up.log in the data directory (see --up-status).
     """
     from coldnotify_common.log import configure

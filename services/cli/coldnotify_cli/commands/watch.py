@@ -49,7 +49,7 @@ _TLS_ASKED_S = 5.0
     "channels",
     metavar="NAME",
     multiple=True,
-    help="Also print every message of this channel, and what is missed of it; may be repeated.",
+    help="Also print every message of this channel, and what was missed; may be repeated.",
 )
 @click.option(
     "--since",
@@ -61,7 +61,7 @@ _TLS_ASKED_S = 5.0
     "attributes",
     metavar="NAME",
     multiple=True,
-    help="Of a --channel only messages that are sent to this attribute (or another --attribute), or to all.",
+    help="Print only messages of a --channel that are sent to this attribute (or another --attribute), or to all.",
 )
 @click.option(
     "--state", type=click.Path(dir_okay=False, path_type=Path), help="State file; default: state in memory only."
@@ -114,7 +114,7 @@ def command_watch(
     if not channels and (since is not None or attributes):
         raise click.UsageError("--since and --attribute: need a --channel.")
     if history is not None and queries:
-        raise click.UsageError("--history: notes nothing of queries, so it cannot be given with --query.")
+        raise click.UsageError("--history: does not record queries, so it cannot be combined with --query.")
     # What the library logs of problems would be printed beside what `_report` says of them.
     logging.getLogger("coldnotify").addHandler(logging.NullHandler())
     failures: list[str] = []

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import click
+from coldnotify_common.plurals import number_of
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.http_node import HttpNode
@@ -31,9 +32,9 @@ def command_who_lacks(
     as_json: bool,
     settings: HttpNodeSettings,
 ) -> int:
-    """Say which clients of DOMAIN and GROUP that are registered for OBJECT have not applied its newest version.
+    """Show which clients of DOMAIN and GROUP that are registered for OBJECT have not applied its newest version.
 
-    Also says since when they lack it, whether they sleep, when they were last seen, and what they say of their
+    Also shows since when they lack it, whether they sleep, when they were last seen, and what they say of their
     callbacks. An acknowledgement of a client shows here a second or two later. Exit code 1 if nothing of this name was
     published and nobody is registered for it.
     """
@@ -62,7 +63,8 @@ def _summary(shown: dict[str, Any]) -> str:
         return f"{wanted}: is not published, the newest is {shown['version']}; {registered} registered"
     newest = "" if shown["wanted_version"] != shown["version"] else f" (published {_time(shown['published_ms'])})"
     about = "" if shown["exact"] else "at most "
-    told = f"; {unable} cannot say what callbacks took: told at least" if (unable := shown.get("told_at_least")) else ""
+    unable = shown.get("told_at_least")
+    told = f"; {unable} cannot report callbacks, and count as applied once told" if unable else ""
     if not shown["lacking"]:
         return f"{wanted}{newest}: nobody lacks it, of {registered} registered{told}"
     words = [f"{shown['asleep']} of them asleep"]
@@ -75,7 +77,7 @@ def _summary(shown: dict[str, Any]) -> str:
 def _callbacks(shown: dict[str, Any] | None) -> str:
     if shown is None:
         return "-"
-    raised = f", raised {shown['failures']} times" if shown["failures"] else ""
+    raised = f", raised {number_of(shown['failures'], 'time')}" if shown["failures"] else ""
     return f"{shown['state']}{raised}" + (f": {shown['error']}" if shown["error"] else "")
 
 

@@ -8,7 +8,7 @@ from coldnotify_parts.row import PartRow, beside
 ROW = PartRow(
     name="http",
     title="HTTP service",
-    summary="Run the HTTP publishing service.",
+    summary="Run the HTTP service, to which publishers POST.",
     help="Run the HTTP service, to which publishers POST.",
     app="coldnotify_http.app",
     settings=("coldnotify_http.settings:HttpSettings",),
