@@ -1,5 +1,6 @@
 """The alerts: each has a runbook and tests, goes by metrics that exist, and Prometheus takes them."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -38,7 +39,7 @@ def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
 def test_an_alert_says_how_bad_it_is_and_where_its_runbook_is(name: str) -> None:
     alert = ALERTS[name]
     assert alert["labels"]["severity"] in ("page", "ticket")
-    assert alert["annotations"]["runbook"] == f"docs/runbooks/{name}.md"
+    assert alert["annotations"]["runbook_url"] == f"{{{{ $externalLabels.coldnotify_docs }}}}/runbooks/{name}.html"
     assert alert["annotations"]["summary"]
     text = (RUNBOOKS / f"{name}.md").read_text(encoding="utf-8")
     assert re.findall(r"^#+ (.*)$", text.partition("```sh")[0], re.MULTILINE) == [name, "What users feel", "Look"]
@@ -88,10 +89,39 @@ def test_prometheus_scrapes_the_containers_at_their_ports() -> None:
             assert any(mapping.endswith(f":{port}") for mapping in services[host]["ports"])
 
 
+def test_a_runbook_is_linked_below_the_label_that_the_operator_sets(tmp_path: Path) -> None:
+    # A page of the site is NAME.html.
+    assert "\nuse_directory_urls: false\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    annotations = {
+        "summary": "gateway g does not answer",
+        "runbook_url": "https://docs.example/coldnotify/runbooks/ProcessDown.html",
+    }
+    labels = {"severity": "page", "job": "gateway", "instance": "g"}
+    test = {
+        "external_labels": {"coldnotify_docs": "https://docs.example/coldnotify"},
+        "input_series": [{"series": 'up{job="gateway", instance="g"}', "values": "0x9"}],
+        "alert_rule_test": [
+            {
+                "eval_time": "5m",
+                "alertname": "ProcessDown",
+                "exp_alerts": [{"exp_labels": labels, "exp_annotations": annotations}],
+            }
+        ],
+    }
+    # JSON is YAML.
+    (tmp_path / "test.yml").write_text(json.dumps({"rule_files": [str(PROMETHEUS / "alerts.yml")], "tests": [test]}))
+    promtool("test", "rules", str(tmp_path / "test.yml"))
+
+
 @pytest.mark.parametrize("arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")])
 def test_promtool_is_content(arguments: tuple[str, ...]) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
+    promtool(*arguments)
+
+
+def promtool(*arguments: str) -> None:
+    """Asserts that promtool is content."""
+    program = shutil.which("promtool")
+    if program is None:
         pytest.skip("there is no promtool (Debian's package prometheus has it)")
-    done = subprocess.run([promtool, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -21,7 +21,9 @@ ROW = PartRow(
           expr: rate(coldnotify_toy_published_total[5m]) == 0
           for: 5m
           labels: {severity: ticket}
-          annotations: {summary: "The toy publishes nothing", runbook: docs/runbooks/ToyIsSilent.md}
+          annotations:
+            summary: "The toy publishes nothing"
+            runbook_url: "{{ $externalLabels.coldnotify_docs }}/runbooks/ToyIsSilent.html"
     """,
     panels=(PartPanel("Toys", "ops", {"": "sum(rate(coldnotify_toy_published_total[$__rate_interval]))"}),),
 )
