@@ -59,6 +59,10 @@ tools: ## install what some tests use and are skipped without, as Debian package
 		echo "Not installed, needs root and apt-get:$$missing" >&2; exit 0; fi; \
 	apt-get update -q && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends $$missing
 
+.PHONY: helm
+helm: $(INSTALLED) ## build Helm with Go's tool, once for each user: tests of the chart are skipped without it
+	@$(BIN)/python -m coldnotify_testkit.helm
+
 # The words after `bench` are experiments, not verbs: make bench E1 wire.
 ifeq (bench,$(firstword $(MAKECMDGOALS)))
 EXPERIMENTS := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))

@@ -18,9 +18,11 @@ import pytest
 from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.helm import template
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.stack import PARTITIONS, Stacks
 from coldnotify_testkit.waiting import WAIT_S, wait_for
+from coldnotify_tools import deployed
 
 ROOT = Path(__file__).parents[2]
 TOYS = ROOT / "tests" / "toys"
@@ -175,8 +177,26 @@ def test_it_is_deployed_and_watched(tree: Path) -> None:
     assert read_yaml((tree / "docker-compose.yml").read_text())["services"]["toy"]["command"] == ["toy"]
     jobs = read_yaml((tree / "monitoring/prometheus/prometheus.yml").read_text())["scrape_configs"]
     assert {"job_name": "toy", "static_configs": [{"targets": ["toy:51990"]}]} in jobs
-    groups = read_yaml((tree / "monitoring/prometheus/alerts.yml").read_text())["groups"]
-    assert "ToyIsSilent" in {rule["alert"] for group in groups for rule in group["rules"]}
+    for path in (deployed.ALERTS, deployed.CHART_ALERTS):
+        groups = read_yaml((tree / path).read_text())["groups"]
+        assert "ToyIsSilent" in {rule["alert"] for group in groups for rule in group["rules"]}
+
+
+@pytest.mark.usefixtures("found")
+def test_helm_makes_pods_of_it(tree: Path) -> None:
+    objects = template(tree / "deploy/helm/coldnotify", "--set", "kafka.bootstrap=kafka-1:9092")
+    (made,) = [one for one in objects if one["metadata"]["name"] == "field-coldnotify-toy"]
+    assert made["kind"] == "Deployment"
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["toy"]
+    assert container["ports"] == [{"name": "look", "containerPort": 51990}]
+    environment = {each["name"]: each["value"] for each in container["env"]}
+    assert environment == {
+        "COLDNOTIFY_KAFKA": "kafka-1:9092",
+        "COLDNOTIFY_TOPICS_PREFIX": "coldnotify.",
+        "COLDNOTIFY_LOG_FORMAT": "json",
+        "COLDNOTIFY_TOY_HOST": "0.0.0.0",
+    }
 
 
 def test_both_run(stacks: Stacks, path_of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ _RULE = re.compile(r"^- alert: (\w+)\n(?:^  .*\n)*", re.MULTILINE)
 _NAMED = re.compile(r"(?:^#.*\n)*^([\w.]+):(?: .*)?\n(?:^  .*\n)*", re.MULTILINE)
 """One topic, or one role, with the comments above it."""
 ALERTS = Path("monitoring/prometheus/alerts.yml")
+CHART_ALERTS = Path("deploy/helm/coldnotify/alerts.yml")
+"""A copy: a chart reads no file outside itself."""
 TOPICS = Path("kafka/topics.yaml")
 ROLES = Path("kafka/acls.yaml")
 _UNITS = Path("deploy/systemd")
@@ -150,7 +152,7 @@ def generate(root: Path = ROOT, rows: Iterable[PartRow] = PARTS) -> Mapping[Path
     rules = {name: rule for row in rows for name, rule in rules_of(row).items()}
     outside = _entries(re.compile(_RULE.pattern.replace("^", "^      "), re.MULTILINE), _REGION.sub("", texts[ALERTS]))
     watched = _with_entries(texts[ALERTS], _RULE, rules, " " * 6)
-    made[ALERTS] = _with_region(ALERTS, watched, alerts(rows, outside))
+    made[ALERTS] = made[CHART_ALERTS] = _with_region(ALERTS, watched, alerts(rows, outside))
     of_parts = {name: topic for row in rows for name, topic in topics_of(row).items()}
     made[TOPICS] = _with_entries(texts[TOPICS], _NAMED, of_parts, "  ")
     roles = {row.name: role_of(row) for row in rows}

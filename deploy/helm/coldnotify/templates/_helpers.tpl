@@ -8,6 +8,11 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .part }}
 {{- end -}}
 
+{{- define "coldnotify.kafka" -}}
+{{- $bootstrap := .Values.kafka.bootstrap -}}
+{{- if kindIs "string" $bootstrap }}{{ $bootstrap }}{{ else }}{{ join "," $bootstrap }}{{ end }}
+{{- end -}}
+
 {{/* The names of a part's pods, as others reach them: a stateful set numbers them from 0. */}}
 {{- define "coldnotify.pods" -}}
 {{- $name := printf "%s-%s" (include "coldnotify.name" .root) .part -}}
@@ -23,8 +28,6 @@ app.kubernetes.io/component: {{ .part }}
 metadata:
   labels: {{- include "coldnotify.labels" . | nindent 4 }}
   annotations:
-    prometheus.io/scrape: "true"
-    prometheus.io/port: {{ .port | quote }}
     prometheus.io/scheme: {{ lower .scheme }}
 spec:
   automountServiceAccountToken: false
@@ -79,7 +82,7 @@ securityContext:
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
 env:
-  - {name: COLDNOTIFY_KAFKA, value: {{ .root.Values.kafka.bootstrap | quote }}}
+  - {name: COLDNOTIFY_KAFKA, value: {{ include "coldnotify.kafka" .root | quote }}}
   - {name: COLDNOTIFY_TOPICS_PREFIX, value: {{ .root.Values.kafka.topicsPrefix | default "coldnotify." | quote }}}
   - {name: COLDNOTIFY_LOG_FORMAT, value: json}
   {{- range $name, $value := merge (dict) (default (dict) (default (dict) .values).settings) (default (dict) .root.Values.settings) .environment }}
