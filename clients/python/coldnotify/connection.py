@@ -109,7 +109,7 @@ class Connection:
         if self.connect_timeout_s == 0 or self.request_timeout_s == 0:
             raise ValueError("connect_timeout_s, request_timeout_s: must be more than 0")
         if self.key is not None and self.cert is None:
-            raise ValueError("key: is of no use without cert")
+            raise ValueError("key: needs cert, too")
 
     def _warn_of_deprecated(self) -> None:
         for entry in self._entries():

@@ -54,7 +54,7 @@ class Walkthrough:
         shell.run(f"coldnotify certs certs {clients} --publisher {_DOMAIN}", says="token.pem")
         shell.run(f"mkdir {_SITE}")
         token = f"coldnotify token certs/token.key --client {_DOMAIN}/{_GROUP}/page-1 --hours 1"
-        shell.run(f"umask 077; {token} > {_SITE}/page-1.jwt", says="holds until")
+        shell.run(f"umask 077; {token} > {_SITE}/page-1.jwt", says="valid until")
 
     def _start(self) -> Background:
         shell, ports = self._shell, self._ports

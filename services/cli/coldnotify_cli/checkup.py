@@ -129,7 +129,7 @@ def _clock(settings: DoctorSettings) -> Iterable[CheckFinding]:
         state,
         "clock",
         f"this machine's is {words}",
-        "" if state == OK else "let NTP (chrony, timesyncd) set both clocks",
+        "" if state == OK else "set both by NTP (chrony, timesyncd)",
     )
 
 

@@ -95,7 +95,7 @@ def test_topics_and_clock_are_compared_with_kafka(kafka: EmbeddedBroker, monkeyp
     real_s = time.time
     monkeypatch.setattr(time, "time", lambda: real_s() + 100)
     (clock,) = found(kafka=kafka.bootstrap)["clock"]
-    assert (clock.state, clock.todo) == (BAD, "let NTP (chrony, timesyncd) set both clocks")
+    assert (clock.state, clock.todo) == (BAD, "set both by NTP (chrony, timesyncd)")
     assert " s ahead of Kafka's" in clock.words
 
 

@@ -75,7 +75,7 @@ def test_explain_prints_a_timeline(node: str) -> None:
     lines = coldnotify("explain", "d", "g", "c", http=node).stdout.splitlines()
     assert lines[0] == "d/g/c: asleep: it is not connected"
     assert lines[1].split("  ")[1:] == ["2023-11-14 22:13:20+00:00", "gateway", "not connected; last seen then"]
-    assert lines[2] == "  gateway without an answer: h:1: no answer"
+    assert lines[2] == "  gateway not asked: h:1: no answer"
     assert lines[-1].split() == ["a/b", "2", "-"]
     assert coldnotify("explain", "d", "g", "c", "a/b", http=node).stdout.startswith("d/g/c and a/b: asleep")
     assert json.loads(coldnotify("explain", "d", "g", "c", "--json", http=node).stdout) == EXPLAINED

@@ -75,7 +75,7 @@ def test_the_version_is_told() -> None:
         (["state", "object", "d", "g", "o", "--matcher", NOWHERE], 1, f"matcher {NOWHERE} (--matcher)"),
         (["state", "objects", "d", "g", "--limit", "0"], 2, "--limit"),
         (["object", "reset", "d", "g", "o", "--matcher", NOWHERE], 1, f"matcher {NOWHERE} (--matcher)"),
-        (["kafka-tool", "nope"], 2, "'nope' is not a tool; the tools are acls"),
+        (["kafka-tool", "nope"], 2, "there is no tool 'nope'; the tools are acls"),
     ],
 )
 def test_an_error_is_one_line_with_the_right_exit_code(arguments: list[str], code: int, words: str) -> None:

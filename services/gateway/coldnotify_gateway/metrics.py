@@ -46,7 +46,7 @@ _COUNTERS = {
     "gaps": ("coldnotify_gateway_gaps", "Gaps in the inbox: number of times that records were missed."),
     "announcements": (
         "coldnotify_gateway_announcements",
-        "Sessions announced anew, because the matcher had lost them.",
+        "Sessions announced again, because the matcher had lost them.",
     ),
     "asked_again": ("coldnotify_gateway_asked_again", "Questions to the matcher repeated because no answer came."),
     "stale_answers": ("coldnotify_gateway_stale_answers", "Answers to questions that are not the session's latest."),
@@ -70,7 +70,7 @@ _REQUESTS = ("coldnotify_gateway_requests", "Requests sent to the matcher, by ki
 _REQUESTS_FAILED = ("coldnotify_gateway_requests_failed", "Requests that Kafka did not accept, by kind.")
 _PUBLISHES = (
     "coldnotify_gateway_publishes",
-    "What clients published on their sessions, by outcome; refused: they may try again, rejected: not as it is.",
+    "Publishes of clients on their sessions, by outcome; refused: may be tried again, rejected: may not.",
 )
 _SESSIONS = ("coldnotify_gateway_sessions", "Open sessions, by state.")
 _OPEN = ("coldnotify_gateway_connections_open", "Open connections, including those that have not sent Hello.")

@@ -79,7 +79,7 @@ class Metrics:
         )
         self.flow_refused = Counter(
             "coldnotify_http_flow_refused",
-            "Objects refused at once because as many were on their way to Kafka as may be.",
+            "Objects refused at once because the limit of objects on their way to Kafka was reached.",
             registry=registry,
         )
 

@@ -31,7 +31,7 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
     http_publish_timeout_s: float = setting(10, "seconds that Kafka may take to acknowledge", minimum=0.1)
     http_flow: str = setting(
         FLOW_DEFAULT,
-        "what moves the number of objects that may be on their way to Kafka at once, between "
+        "control of how many objects may be on their way to Kafka at once, between "
         "200 and --http-publishes-max, by how fast Kafka acknowledges; fixed: it stays at --http-publishes-max",
         choices=FLOW_NAMES,
     )
@@ -64,7 +64,7 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
     http_look_timeout_s: float = setting(
         # A matcher waits 2 s for a step of its own before it says that it cannot look.
         3,
-        "seconds that a matcher or gateway may take to answer who lacks what, and a matcher to tell the outcome of an "
+        "seconds that matchers and gateways may take to answer questions, and a matcher to tell the outcome of an "
         "acknowledged publish (10 s at most); after that the response says that it is unknown",
         minimum=0.1,
     )
@@ -74,8 +74,8 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
     http_kafka_data: str = setting(
         "",
-        "directory with Kafka's data, if it is on this machine: how full its disk is becomes a metric; `coldnotify up` "
-        "names its own; empty: none",
+        "directory with Kafka's data, if it is on this machine: the room on its disk becomes a metric; `coldnotify "
+        "up` sets it; empty: none",
     )
     http_overdue_s: int = setting(
         3600, "seconds after which a client that lacks something is shown as overdue", minimum=1

@@ -9,7 +9,7 @@ EVENTS = {
     "published": Counter("coldnotify_matcher_publishes_total", "Records that brought a newer version of an object"),
     "repeated": Counter("coldnotify_matcher_publishes_repeated_total", "Records that repeat the newest version"),
     "conflated": Counter(
-        "coldnotify_matcher_publishes_conflated_total", "Publishes held back and then replaced by a newer one"
+        "coldnotify_matcher_publishes_conflated_total", "Publishes held back, then replaced by a newer one"
     ),
     "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
     "repaired": Counter(
@@ -79,15 +79,15 @@ OTHER_EVENTS = {
         "told"
     ),
     "urgent": (
-        "Newer versions of high priority, which are held back by nothing and told also to sessions that are sent pages"
+        "Newer versions of high priority, which are not held back, and are told also to sessions that are sent pages"
     ),
     "urgent_above_share": (
-        "Newer versions that said they were of high priority and were told like all others, because their tenant has "
+        "Newer versions marked high priority that were told like all others, because their tenant has "
         "published more of these than its high_priority_share"
     ),
     "messages_urgent": "Messages of high priority, whose channels come before others",
     "messages_urgent_above_share": (
-        "Messages that said they were of high priority and were told like all others, because their tenant has "
+        "Messages marked high priority that were told like all others, because their tenant has "
         "published more of these than its high_priority_share"
     ),
     "removed": (
@@ -96,7 +96,7 @@ OTHER_EVENTS = {
     ),
     "nulls_void": (
         "Nulls under an object's key that removed nothing, because they named no version, or one that was published "
-        "anew since; the version in force is written again"
+        "again since; the version in force is written again"
     ),
     "forgotten_by_operators": "Clients forgotten, because an operator asked for it",
     "disconnected": "Sessions ended, because an operator asked for it",
@@ -104,10 +104,10 @@ OTHER_EVENTS = {
     "queries_held": "Registrations by query answered without a member, because the client held the same members",
     "sets_digests": "Sessions told a digest of their members, because not all changes since their cursor were known",
     "channel_sessions_put_off": (
-        "Sessions whose channels were live and come by pages for a while, because their tenant is above what may be "
-        "told of its messages"
+        "Sessions whose live channels come in pages for a while, because their tenant's messages are above its "
+        "agreement"
     ),
-    "blocks_read": "Blocks of channels' topics that were read once more, for sessions that are behind",
+    "blocks_read": "Blocks of channels' topics that were read again, for sessions that are behind",
     "blocks_unreadable": (
         "Blocks that could not be read, because what Kafka has there is damaged or cannot be handled; clients are "
         "told that they may have missed messages"
@@ -117,17 +117,16 @@ OTHER_EVENTS = {
     "partition_reloads": "Loads of one partition after a failure in it",
     "urgent_deliveries": "Sessions addressed by live notifications of high priority",
     "messages_ahead": (
-        "Messages told at once because of one of high priority, in front of what waits of a page; each comes "
-        "again in the next page"
+        "Messages told before a waiting page because one has high priority; each comes again in the next page"
     ),
     "descriptions_removed": "Descriptions removed with their objects",
-    "doubted": "Sessions to be announced anew after a load, because their registrations differ from their last record",
+    "doubted": "Sessions to be announced again after a load, because their registrations differ from their last record",
     "never_announced": (
         "Sessions ended because their gateway, whose Beats had disagreed for long, did not announce them"
     ),
     "queries_registered": "Registrations by query added",
     "queries_unregistered": "Registrations by query removed",
-    "queries_refused": "Registrations by query refused: the text is no query, or there are too many queries or members",
+    "queries_refused": "Registrations by query refused: not a query, or too many queries or members",
     "queries_answered": "Registrations by query answered with all members",
     "sets_computed": "Sets of queries computed from all objects",
     "entered": "Objects that became members of a set",
@@ -135,14 +134,14 @@ OTHER_EVENTS = {
     "differences": "Sessions addressed by live notifications of sets that have changed",
     "redescribed": "Sessions addressed by live notifications of members that are described in another way",
     "announced_anew": (
-        "Sessions of clients with queries to be caught up after a takeover, because their sets are computed anew"
+        "Sessions of clients with queries to be caught up after a takeover, because their sets are computed again"
     ),
     "messages_moved": "Records of channels moved out of a wrong partition",
     "channel_pages": "Catch-up pages of channels made for sessions",
     "channels_registered": "Registrations of channels added",
     "channels_unregistered": "Registrations of channels removed",
     "channels_refused": "Registrations of channels refused: the name, attributes, or limit",
-    "channels_forgotten": "Channels forgotten, because retention has left none of theirs",
+    "channels_forgotten": "Channels forgotten, because retention has removed all their messages",
 }
 """Events that share one metric, each with its meaning."""
 OTHERS = Counter(

@@ -60,8 +60,8 @@ class MatcherSettings(ChannelSettings, InsideSettings):
     )
     matcher_client_forgotten_after_s: int = setting(
         180 * 86_400,
-        "time (s) after which an offline client that was not seen is unregistered and forgotten; it registers "
-        "again if it comes back; 0: never, else at least 60",
+        "time (s) after which a client that was not seen is forgotten; it registers again if it comes back; 0: "
+        "never, else at least 60",
         minimum=0,
         maximum=100 * 365 * 86_400,
     )
@@ -91,9 +91,9 @@ class MatcherSettings(ChannelSettings, InsideSettings):
     )
     matcher_channels_bytes_max: int = setting(
         24 * 1024 * 1024,
-        "maximum memory (bytes), per partition and topic of channels: a third for its latest messages, from which "
-        "clients are caught up that are behind by no more; the rest for older ones that were read once more, so that "
-        "what several clients want is read once",
+        "maximum memory (bytes), per partition and topic of channels: a third for its latest messages, for clients "
+        "that are not further behind; the rest for older ones that were read again, so that several clients share "
+        "one read",
         minimum=3 * 1024 * 1024,
     )
 

@@ -4,8 +4,8 @@ from prometheus_client import Counter, Gauge
 
 EVENTS = Counter(
     "coldnotify_usage_events_total",
-    "Events of the job: record (of the usage topic read, repetitions included), takeover (the partitions were divided "
-    "anew among the workers), gone_back (a record came too early, and those before it were read once more)",
+    "Events of the job: record (of the usage topic read, repetitions included), takeover (the partitions were "
+    "divided among the workers again), gone_back (a record came too early, and those before it were read again)",
     ("event",),
 )
 RECORD, TAKEOVER, GONE_BACK = "record", "takeover", "gone_back"
@@ -26,5 +26,5 @@ COUNTERS = Gauge(
 )
 LAG_RECORDS = Gauge("coldnotify_usage_lag_records", "Records of the usage topic that wait to be read by this worker")
 LAG_SECONDS = Gauge(
-    "coldnotify_usage_lag_seconds", "How old the record read last was, in the partition in which it was the oldest"
+    "coldnotify_usage_lag_seconds", "Age of the record read last, in the partition where it was the oldest"
 )

@@ -21,7 +21,7 @@ class UsageSettings(InsideSettings):
         maximum=300,
     )
     usage_history_s: float = setting(
-        10, "seconds between two times that the counts of the hour and of the day are told", minimum=0.5, maximum=600
+        10, "seconds between two records of the hour's and the day's counts", minimum=0.5, maximum=600
     )
 
     @property

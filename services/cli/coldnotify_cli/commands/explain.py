@@ -93,7 +93,7 @@ def _print(shown: dict[str, Any]) -> None:
     for event in shown["timeline"]:
         echo(f"  {cell('_ms', event['when_ms']):<25}  {event['step']:<{width}}  {event['text']}")
     for silent in shown["gateways_silent"]:
-        echo(f"  gateway without an answer: {silent}")
+        echo(f"  gateway not asked: {silent}")
     if shown["object"] is None and shown["lacking"]:
         echo()
         print_table(shown["lacking"])

@@ -21,7 +21,7 @@ def command_kafka_tool(name: str, arguments: tuple[str, ...]) -> None:
         echo(*click.get_current_context().get_help().splitlines(), "", f"The tools are {tools}.")
         return
     if name not in CONSOLE_TOOLS:
-        raise click.UsageError(f"NAME: {name!r} is not a tool; the tools are {tools}")
+        raise click.UsageError(f"NAME: there is no tool {name!r}; the tools are {tools}")
     command = console_tool(name, arguments)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -71,7 +71,7 @@ def reset(
     incarnation = _incarnation_of_removed(matchers) if newest is None else newest[0] + 1
     if not yes:
         is_at = "is not known" if newest is None else f"is at version {newest[1]} (incarnation {newest[0]})"
-        confirm(f"{domain}/{group}/{object_id} {is_at}. Start its versions over at {version}?", yes=yes)
+        confirm(f"{domain}/{group}/{object_id} {is_at}. Begin again at version {version}?", yes=yes)
     options = read_options(settings.kafka_config)
     with (
         Publisher(

@@ -45,6 +45,6 @@ def command_token(
         echo(json.dumps({"token": token.text, "id": token.id, "expires_at": int(token.expires_at_s)}))
         return 0
     end = dt.datetime.fromtimestamp(token.expires_at_s, dt.UTC)
-    echo(f"token {token.id}, holds until {end:%Y-%m-%d %H:%M:%S} UTC", err=True)
+    echo(f"token {token.id}, valid until {end:%Y-%m-%d %H:%M:%S} UTC", err=True)
     echo(token.text)
     return 0

@@ -42,8 +42,7 @@ class AuthSettings(RevokedSettings):
 
     auth: str = setting(
         "none",
-        "what proves an identity: a client certificate, a token, or either; none: no proof is required, for "
-        "development only",
+        "proof of identity: a client certificate, a token, or either; none: no proof, for development only",
         choices=("none", "certificate", "token", "any"),
     )
     auth_certificate_rule: str = setting(
@@ -61,7 +60,7 @@ class AuthSettings(RevokedSettings):
     auth_token_audience: str = setting("", "required `aud` of a token; empty: any")
     auth_token_leeway_s: float = setting(
         30,
-        "seconds by which the clock of the token issuer may differ from this service's clock",
+        "maximum difference between the clocks of the token issuer and this service (s)",
         minimum=0,
         maximum=3600,
     )
@@ -206,13 +205,13 @@ class Authenticator:
         pem = key.startswith(b"-----BEGIN")
         if settings.auth_token_algorithm == "HS256":
             if pem:
-                raise invalid("auth_token_key", "holds a PEM, which is public: HS256 wants a secret")
+                raise invalid("auth_token_key", "holds a public key in PEM: HS256 wants a secret")
             if len(key) < SECRET_BYTES_MIN:
                 raise invalid("auth_token_key", f"holds {len(key)} bytes, a secret has at least {SECRET_BYTES_MIN}")
             return key
         if b"PRIVATE KEY" in key:
             raise invalid(
-                "auth_token_key", "holds a private key: it stays with whoever signs; the public one is wanted"
+                "auth_token_key", "holds a private key, which only the issuer may have: the public one is wanted"
             )
         try:
             jwt.get_algorithm_by_name(settings.auth_token_algorithm).prepare_key(key)

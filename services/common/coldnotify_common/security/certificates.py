@@ -47,7 +47,7 @@ class Authority:
             self._certificate = x509.load_pem_x509_certificate(certificate.read_bytes())
             loaded = serialization.load_pem_private_key(key.read_bytes(), None)
         except (OSError, ValueError, TypeError) as error:
-            raise CertificatesError(f"{certificate}, {key}: no authority that can be used: {error}") from None
+            raise CertificatesError(f"{certificate}, {key}: not a usable authority: {error}") from None
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
             raise CertificatesError(f"{key}: holds another kind of key than this command makes")
         self._key = loaded
@@ -97,7 +97,7 @@ class Authority:
     ) -> tuple[Path, Path]:
         path, key_path = self.directory / f"{file}.pem", self.directory / f"{file}.key"
         if path.exists() != key_path.exists():
-            raise CertificatesError(f"{path}, {key_path}: one is there and the other is not")
+            raise CertificatesError(f"{path}, {key_path}: only one of the two exists")
         if path.exists():
             if _ANSWERS not in purposes:
                 _check_is_for(path, names)

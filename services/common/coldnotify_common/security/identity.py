@@ -85,7 +85,7 @@ def parse_rules(text: str, sources: Sequence[str] = ()) -> tuple[Rule, ...]:
     InvalidRule."""
     rules = tuple(_parse_rule(word, sources) for word in text.split())
     if not rules:
-        raise InvalidRule("is empty, SOURCE:TEMPLATE is wanted")
+        raise InvalidRule("is empty, expected SOURCE:TEMPLATE")
     return rules
 
 

@@ -23,7 +23,7 @@ class AskInsideSettings(Settings):
 
     inside_certificate: str = setting(
         "",
-        "PEM file of the certificate that services show each other, and operators show to services, with its "
+        "PEM file of the certificate that services show each other, and operators show to services, with "
         "intermediate certificates; turns TLS on for the HTTP ports of matchers and gateways; read again when it "
         "changes",
     )
@@ -47,7 +47,10 @@ class InsideTls:
                     raise invalid(name, "is of no use without --inside-certificate")
             return
         if not settings.inside_ca:
-            raise invalid("inside_ca", "is needed with --inside-certificate: it says whose certificates are taken")
+            raise invalid(
+                "inside_ca",
+                "is needed with --inside-certificate: it names the authorities whose certificates are accepted",
+            )
         self._stamps = self._stamp()
         self._server, self._client = self._contexts()
 
@@ -133,4 +136,4 @@ class InsideTls:
 
 def _no_password() -> str:
     """Raises, because OpenSSL would otherwise ask for a password on the terminal, and wait."""
-    raise ValueError("the key is encrypted; a service has nobody to ask for its password")
+    raise ValueError("the key is encrypted; a service cannot ask for its password")

@@ -88,7 +88,7 @@ class ProxyHeader:
             make(destination.decode("ascii"))
             self.source = _text(make(source.decode("ascii")))
         except ValueError:
-            raise ProxyError(f"version 1: an address is none of {family.decode('ascii')}") from None
+            raise ProxyError(f"version 1: an address is not one of {family.decode('ascii')}") from None
         return end + 2
 
     def _take_v2(self, received: bytes) -> int | None:
@@ -104,7 +104,7 @@ class ProxyHeader:
             )
         if command == _PROXY:
             if family not in _ADDRESSES_BYTES:
-                raise ProxyError(f"version 2: {family:#04x} is none of TCP4, TCP6, UNIX, UNSPEC")
+                raise ProxyError(f"version 2: {family:#04x} is not one of TCP4, TCP6, UNIX, UNSPEC")
             if size - _V2_HEAD_BYTES < _ADDRESSES_BYTES[family]:
                 raise ProxyError(f"version 2: {size - _V2_HEAD_BYTES} bytes do not hold two addresses of this family")
         if len(received) < size:

@@ -29,7 +29,7 @@ class SecureSettings(AuthSettings):
     )
     tls_client_certificate: str = setting(
         "auto",
-        "whether a TCP connection without a client certificate is refused; auto: it is, unless --auth accepts tokens",
+        "refuse TCP connections without a client certificate; auto: unless --auth accepts tokens",
         choices=("auto", "required", "optional"),
     )
 
@@ -130,4 +130,4 @@ class ServerTls:
 
 def _no_password() -> str:
     """Raises, because OpenSSL would otherwise ask for a password on the terminal, and wait."""
-    raise ValueError("the key is encrypted; a service has nobody to ask for its password")
+    raise ValueError("the key is encrypted; a service cannot ask for its password")

@@ -29,7 +29,7 @@ def make_key(directory: Path) -> list[Path]:
     made: list[Path] = []
     if not private.exists():
         if public.exists():
-            raise CertificatesError(f"{public}: is there and {private} is not")
+            raise CertificatesError(f"{public}: exists, but {private} does not")
         pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -40,7 +40,7 @@ def make_key(directory: Path) -> list[Path]:
     if not public.exists():
         key = _read_key(private)[0]
         if isinstance(key, bytes):
-            raise CertificatesError(f"{private}: holds a secret, no key that has a public one")
+            raise CertificatesError(f"{private}: holds a secret, which has no public key")
         pem = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         with os.fdopen(os.open(public, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
             file.write(pem)
@@ -61,7 +61,7 @@ class Grant:
     def check(self) -> None:
         """Checks the names. Raises InvalidName, and ValueError if it grants nothing."""
         if self.client is None and not self.publishes:
-            raise ValueError("a token is for a client, a publisher or both: there is neither")
+            raise ValueError("a token needs a client, a publisher or both, and has neither")
         for field, value in zip(("domain", "group", "client"), self.client or (), strict=False):
             _check_pattern(field, value)
         for domain in self.publishes:

@@ -36,7 +36,7 @@ class TenancyCollector(Collector):
         )
         age = GaugeMetricFamily(
             "coldnotify_tenants_verdict_age_seconds",
-            "Age of the newest verdict of the usage job, whatever tenant it is about; +Inf: none was read.",
+            "Age of the usage job's newest verdict about any tenant; +Inf: none was read.",
         )
         admitted = CounterMetricFamily("coldnotify_tenants_admitted", "Publishes that this service let in.")
         refused = CounterMetricFamily(
@@ -48,8 +48,8 @@ class TenancyCollector(Collector):
         )
         thinned = CounterMetricFamily(
             "coldnotify_tenants_thinned",
-            "Deliveries that a matcher did not make because the tenant was above what may be told of its publishes: a "
-            "newer version came while the object waited; 50 tenants have a label of their own.",
+            "Deliveries left out because the tenant was above its agreement: a newer version came while the object "
+            "waited; 50 tenants have a label of their own.",
             labels=["tenant"],
         )
         used = GaugeMetricFamily(
