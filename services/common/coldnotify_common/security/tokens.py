@@ -29,7 +29,7 @@ def make_key(directory: Path) -> list[Path]:
     made: list[Path] = []
     if not private.exists():
         if public.exists():
-            raise CertificatesError(f"{public}: exists, but {private} does not")
+            raise CertificatesError(f"{public}: is there and {private} is not")
         pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
