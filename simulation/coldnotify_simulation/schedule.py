@@ -197,8 +197,8 @@ class Schedule:
                 online.append(client)
         self.holding.end(len(world.clients))  # those that are off now may be about to start
         world.settle(online)
+        second_opinion.ask(world)  # at once: retention goes on
         self.syncing.settle()
-        second_opinion.ask(world)
 
     # ---- publishers
 

@@ -8,8 +8,12 @@ import os
 import re
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
+from coldnotify_schemas.topics import TopicNames
+from coldnotify_simulation.schedule import play
+from coldnotify_simulation.syncing import Syncing
 
 PLAY = """
 from coldnotify_simulation.schedule import play
@@ -52,6 +56,12 @@ def test_a_seed_is_the_same_schedule_whatever_the_order_of_sets() -> None:
     traces = [[line for line in done.stdout.splitlines() if line.startswith("seed ")] for done in (first, second)]
     assert len(traces[0]) > 1000
     assert traces[0] == traces[1]
+
+
+def test_the_checker_judges_topics_as_of_the_end_of_the_history() -> None:
+    """The device that wakes by sync is given its time after that, in which retention goes on."""
+    with patch.object(Syncing, "settle", lambda self: self.world.kafka.recreate(TopicNames().objects)):
+        play(1)
 
 
 @pytest.mark.parametrize("seeds", ["x", "1-x", "-"])
