@@ -412,6 +412,14 @@ test("stopping waits for the callback that runs, stores, acknowledges and says B
   world.network(true);
   assert.equal(session?.acknowledged, 2n);
   assert(world.client.finished);
+  // What the application asks for until then is stored, too.
+  world.register("b");
+  assert(!world.client.finished);
+  world.tick(0);
+  world.beginSave();
+  assert(!world.client.finished);
+  world.endSave();
+  assert(world.client.finished);
 });
 
 for (const stands of [false, true]) {

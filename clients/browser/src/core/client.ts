@@ -368,9 +368,9 @@ export class Client {
     return this.#giveUpSaving || this.#parts.journal.isDurable(this.#parts.journal.revision);
   }
 
-  /** True if it has been stopped, and everything is done and closed. */
+  /** True if it has been stopped, and everything is done and closed: also what was asked for behind Bye. */
   get finished(): boolean {
-    return this.#saidBye && !this.#link && !this.#connecting;
+    return this.#saidBye && this.#atRest && !this.#link && !this.#connecting;
   }
 
   /** True if the service has refused this client for good. */

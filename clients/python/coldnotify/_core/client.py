@@ -401,8 +401,8 @@ class Client:
 
     @property
     def finished(self) -> bool:
-        """True if it has been stopped, and everything is done and closed."""
-        return self._said_bye and not self._link and not self._connecting
+        """True if it has been stopped, and everything is done and closed: also what was asked for behind Bye."""
+        return self._said_bye and self._at_rest and not self._link and not self._connecting
 
     @property
     def refused(self) -> bool:

@@ -15,7 +15,7 @@ consequences and preconditions of an action are decided here and nowhere else:
 4. There is one `CallCallbacks` at a time, and none once the client is stopping. `Tell` goes before `CallCallbacks`.
 5. A client that stops lets its callback return, saves, acknowledges and sends Bye. When that is written: `EndSending`.
    Then the gateway has LINGER_S to close; then we `Close`. A client that was refused, or abandons its callback, closes
-   at once.
+   at once. What changes until then is saved, too.
 6. `End` is the last action of each hand: for the first once all of 5 is done, for the second after `close`.
 
 A shell that stops asking loses nothing: the document on disk is whole at any instant (see the package's docstring).

@@ -181,6 +181,8 @@ def test_stopping_waits_for_the_callback_then_saves_acknowledges_and_says_bye():
     world.network()
     assert session.said_bye
     assert world.service.acknowledged[KEY] == 1
+    world.begin_save()  # what the gateway has answered meanwhile
+    world.end_save()
     assert world.client.finished
     assert decode(world.disk, ME).cursor == 1
 

@@ -260,6 +260,28 @@ def test_a_gateway_that_does_not_close_after_bye_is_waited_for_for_a_moment():
     assert isinstance(bench.next(), End)
 
 
+def test_a_request_behind_bye_is_saved_before_the_end():
+    bench = Bench("a").live()
+    bench.driver.stop()
+    assert isinstance(bench.next(), SendBytes)
+    bench.driver.sent()
+    assert isinstance(bench.next(), EndSending)
+    bench.driver.application.register("b")
+    save = bench.next()
+    assert isinstance(save, Save)
+    assert decode(save.data, ME).wanted == {"a", "b"}
+    bench.driver.application.unregister("a")
+    bench.end("the gateway closed the connection")
+    assert bench.next() is None, "it is being written"
+    bench.driver.saved(save, bench.now)
+    save = bench.next()
+    assert isinstance(save, Save)
+    assert bench.next() is None
+    bench.driver.save_failed(save, StateError("disk full"), bench.now)
+    assert isinstance(bench.next(), Report)
+    assert isinstance(bench.next(), End), "it is not tried again"
+
+
 def test_a_bye_that_cannot_be_written_is_waited_for_no_longer():
     bench = Bench().live()
     bench.driver.stop()
