@@ -165,7 +165,7 @@ class Clients:
             case RegisterQuery():
                 self._memberships.register(event)
             case UnregisterQuery() | QueryRefused():
-                self._leave(self.of(event.client), self._memberships.forget(event.client, event.query))
+                self._leave(self.of(event.client), self._memberships.forget(event.client, event.query, event.t))
             case Members():
                 self._on_members(event)
             case Wire():
@@ -233,7 +233,7 @@ class Clients:
             client.life = event.life
             forgotten = [*client.wanted]
             client.wanted.clear()
-            self._leave(client, self._memberships.forget_all(event.client))
+            self._leave(client, self._memberships.forget_all(event.client, event.t))
             for object_ in forgotten:
                 self._want_no_more(client, object_)
             self._catch_ups.forget(event.client)
@@ -248,6 +248,7 @@ class Clients:
 
     def _on_ended(self, client: CheckedClient, *, cut_off: bool) -> None:
         client.ends.append(cut_off)
+        self._memberships.on_ended(client.name, cut_off=cut_off)
         if cut_off:
             # It may not have saved that it registers anew, and go on with what it knew.
             for object_ in client.registered_since_start:

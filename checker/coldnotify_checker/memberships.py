@@ -5,8 +5,8 @@ are in progress several states are possible; a client may hold what follows from
 that it is caught up, it holds nothing else. At the end the objects topic itself shows each object's state.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -48,6 +48,56 @@ class HeldQuery:
     """Names whose versions were told meanwhile."""
     open: dict[str, None] = field(default_factory=dict)
     """Names with news since they were last found to be right."""
+    before: dict[str, Members] | None = None
+    """The members before it was registered again; None: that is surely saved."""
+    instead: dict[str, Members] | None = None
+    """The members if a power cut has undone that it was registered again; None: none has."""
+
+    def has(self, name: str) -> bool:
+        """Returns true if the application may have been told that the object is a member."""
+        return name in self.members or name in self.perhaps or (self.instead is not None and name in self.instead)
+
+    def saved(self) -> None:
+        """Notes that the registration is surely saved."""
+        self.before = None
+
+    def cut_off(self) -> None:
+        """Notes a power cut: the client may go on with the members that it had before it registered again."""
+        if self.before is not None:
+            self.before, self.instead = None, self.before
+
+    def tell(self, event: Members) -> None:
+        """Notes what the application was told."""
+        for members in (self.members, self.instead):
+            if members is not None:
+                members.update({name: event for name in event.added if name not in members})
+                for name in event.removed:
+                    members.pop(name, None)
+
+    def decide(self, fits: Mapping[str, set[bool]]) -> None:
+        """Finds out whether a power cut has undone that it was registered again. `fits`: whether objects are members,
+        as far as that is known.
+        """
+        if self.instead is None:
+            return
+        wrong, wrong_instead = (
+            any((name in members) not in possible for name, possible in fits.items())
+            for members in (self.members, self.instead)
+        )
+        if wrong and not wrong_instead:
+            self.members = self.instead
+        if wrong or wrong_instead:
+            self.instead = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unregistered:
+    """One query that a client has unregistered."""
+
+    t: int
+    members: dict[str, Members]
+    cut_off: bool
+    """True if a power cut has come since, before that was surely saved."""
 
 
 class DescribedObjects:
@@ -155,6 +205,8 @@ class CheckedMemberships:
         self._in_group: dict[str, list[HeldQuery]] = {}
         self._news = iter(self._objects.news)
         self._next_news = next(self._news, None)
+        self._unregistered: dict[str, dict[str, _Unregistered]] = {}
+        """By client and text of the query: those that it has unregistered, unless that is surely saved."""
         self._late: dict[str, set[str]] = {}
         """By client: queries that it has unregistered, by name; their callbacks may be on their way."""
         self._descriptions: dict[tuple[str, str], Told] = {}
@@ -184,26 +236,49 @@ class CheckedMemberships:
         except NotUnderstood:
             matches = None
         group = _group(event.client)
-        held = queries[event.query] = HeldQuery(event, matches)
-        held.open = dict.fromkeys(self._objects.names.get(group, ()))
+        earlier = self._unregistered.get(event.client, {}).pop(event.query, None)
+        held = HeldQuery(
+            event,
+            matches,
+            open=dict.fromkeys(self._objects.names.get(group, ())),
+            before=earlier.members if earlier is not None and not earlier.cut_off else None,
+            instead=earlier.members if earlier is not None and earlier.cut_off else None,
+        )
+        queries[event.query] = held
         self._in_group.setdefault(group, []).append(held)
 
-    def forget(self, client: str, query: str) -> set[str]:
-        """And no more. Its members."""
+    def forget(self, client: str, query: str, t: int) -> set[str]:
+        """A client wants a query no more, from `t` on. Returns the query's members."""
         held = self.held.get(client, {}).pop(query, None)
         if held is None:
             return set()
         self._in_group[_group(client)].remove(held)
-        self._late.setdefault(client, set()).update(held.members, held.perhaps)
+        names = {*held.members, *(held.instead or ())}
+        self._late.setdefault(client, set()).update(names, held.perhaps)
         self._forgot.add(client)
-        return set(held.members)
+        unsaved = next(members for members in (held.before, held.instead, held.members) if members is not None)
+        self._unregistered.setdefault(client, {})[query] = _Unregistered(t, unsaved, cut_off=False)
+        return names
 
-    def forget_all(self, client: str) -> set[str]:
-        """It has lost its state. All members of all its queries."""
-        names = {name for query in list(self.held.get(client, ())) for name in self.forget(client, query)}
+    def forget_all(self, client: str, t: int) -> set[str]:
+        """A client has lost its state, by `t`. Returns all members of all its queries."""
+        names = {name for query in list(self.held.get(client, ())) for name in self.forget(client, query, t)}
+        self._unregistered.pop(client, None)
         self._late.pop(client, None)
         self._descriptions = {place: told for place, told in self._descriptions.items() if place[0] != client}
         return names
+
+    def on_ended(self, client: str, *, cut_off: bool) -> None:
+        """A client's process has ended. `cut_off`: it may not have saved that it registered for queries again, and then
+        goes on with the members that it had before.
+        """
+        for held in self.held.get(client, {}).values():
+            if cut_off:
+                held.cut_off()
+            held.saved()
+        unregistered = self._unregistered.pop(client, {})
+        if cut_off:
+            self._unregistered[client] = {query: replace(one, cut_off=True) for query, one in unregistered.items()}
 
     def on_members(self, event: Members) -> None:
         """A client's application is told of members."""
@@ -216,15 +291,13 @@ class CheckedMemberships:
         for name in (*event.added, *event.removed):
             held.open[name] = None
         held.failed = event.failed
+        held.saved()  # else nobody would be told
         if event.failed:
             held.perhaps.update(event.added)
             return
         held.perhaps.clear()
-        for name in event.added:
-            held.members.setdefault(name, event)
-            held.ahead.discard(name)
-        for name in event.removed:
-            held.members.pop(name, None)
+        held.ahead.difference_update(event.added)
+        held.tell(event)
 
     def members(self, client: str) -> Iterator[tuple[str, Members]]:
         """Yields the members' names, each with the call that told it."""
@@ -234,7 +307,7 @@ class CheckedMemberships:
     def has(self, client: str, name: str) -> bool:
         """Returns true if its application may have been told that the object is a member of one of its queries."""
         of = self.held.get(client, {}).values()
-        return any(name in held.members or name in held.perhaps or name in held.ahead for held in of)
+        return any(held.has(name) or name in held.ahead for held in of)
 
     # P9
 
@@ -246,7 +319,7 @@ class CheckedMemberships:
         name = _split(event.object)[1]
         queries = self.held.get(event.client, {})
         late = self._late.get(event.client, set())
-        of = [held for held in queries.values() if name in held.members or name in held.perhaps]
+        of = [held for held in queries.values() if held.has(name)]
         if not of:
             if failing := [held for held in queries.values() if held.failed]:
                 for held in failing:
@@ -300,6 +373,12 @@ class CheckedMemberships:
     def on_caught_up(self, event: CaughtUp) -> None:
         """Judges that the client holds the queries' result at some moment of the wake."""
         self._forgot.discard(event.client)
+        unregistered = self._unregistered.get(event.client, {})
+        for query in [query for query, one in unregistered.items() if one.t < event.since and not one.cut_off]:
+            del unregistered[query]
+        for held in self.held.get(event.client, {}).values():
+            if held.register.t < event.since:
+                held.saved()
         if self._publishes.period(event.since) != self._publishes.period(event.t):
             return
         group = _group(event.client)
@@ -307,14 +386,15 @@ class CheckedMemberships:
             if held.matches is None or held.register.t >= event.since or held.failed:
                 continue
             self._verdict.statistics.sets += 1
-            for name in list(held.open):
-                object_ = f"{group}/{name}"
-                fits = self._objects.fits(held.matches, object_, event.since - self._skew_us, event.t + self._skew_us)
+            since, until = event.since - self._skew_us, event.t + self._skew_us
+            found = {name: self._objects.fits(held.matches, f"{group}/{name}", since, until) for name in held.open}
+            held.decide(found)
+            for name, fits in found.items():
                 if (name in held.members) not in fits:
                     self._violated(event.client, held, name, "said it was caught up", event)
                 settled = len(fits) == 1
                 if held.register.descriptions and name in held.members and settled:
-                    settled = self._judge_description(held, object_, event)
+                    settled = self._judge_description(held, f"{group}/{name}", event)
                 if settled:
                     del held.open[name]
 
@@ -341,12 +421,15 @@ class CheckedMemberships:
         for held in self.held.get(client, {}).values():
             if held.matches is None:
                 continue
-            for name in sorted({*contents, *held.members, *self._objects.names.get(group, ())}):
+            found: dict[str, set[bool]] = {}
+            for name in sorted({*contents, *held.members, *(held.instead or ()), *self._objects.names.get(group, ())}):
                 if dumped:
                     description = contents.get(name)
-                    fits = {description is not None and held.matches(name, description)}
+                    found[name] = {description is not None and held.matches(name, description)}
                 else:
-                    fits = self._objects.fits(held.matches, f"{group}/{name}", end.t, end.t)
+                    found[name] = self._objects.fits(held.matches, f"{group}/{name}", end.t, end.t)
+            held.decide(found)
+            for name, fits in found.items():
                 if (name in held.members) not in fits:
                     self._violated(client, held, name, "is connected at the end", end)
 

@@ -307,6 +307,67 @@ def test_told_members_survive_power_cuts_and_end_with_the_query() -> None:
     assert history.counts() == {"P9": 2}
 
 
+def registered_again(ends: type[Event], *, starts_between: bool = False) -> History:
+    """The query is unregistered, and registered again; before it is told anything, its process ends."""
+    history = wake()
+    history.note(UnregisterQuery, client=CLIENT, query=QUERY)
+    if not starts_between:
+        history.note(RegisterQuery, client=CLIENT, query=QUERY)
+    history.note(ends, client=CLIENT)
+    history.note(Started, client=CLIENT, life=1)
+    history.note(RegisterQuery, client=CLIENT, query=QUERY)
+    history.describe("b", {"Room": 2})
+    history.publish("a", 2)
+    history.connect()
+    return history
+
+
+@pytest.mark.parametrize("starts_between", [False, True])
+def test_after_a_power_cut_a_query_may_go_on_with_its_members_from_before(starts_between: bool) -> None:
+    """That it was unregistered, and registered again, was perhaps not saved."""
+    for added, removed in (("a", ""), ("", "b")):
+        history = registered_again(Killed, starts_between=starts_between)
+        history.members(added, removed)
+        history.told("a", 2)
+        history.caught_up()
+        history.describe("a", {"Room": 2})
+        history.members(removed="a")
+        history.end()
+        assert history.counts() == {}
+
+
+def test_after_a_power_cut_a_query_goes_on_with_all_its_members_from_before_or_with_none() -> None:
+    history = registered_again(Killed)
+    history.told("a", 2)
+    history.caught_up()
+    assert history.counts() == {"P9": 1}, "it holds a, and so it holds b, which has left"
+    history = registered_again(Killed)
+    history.members(removed="b")
+    history.told("a", 2)
+    history.caught_up()
+    history.note(Sleep, client=CLIENT)
+    history.describe("a", {"Room": 2})
+    history.connect()
+    history.caught_up()
+    assert history.counts() == {"P9": 1}, "it has been found to hold a"
+
+
+def test_a_query_that_is_registered_again_is_told_all_once_that_is_saved() -> None:
+    history = registered_again(Stopped)
+    history.members(removed="b")
+    history.caught_up()
+    assert history.counts() == {"P9": 1}, "a is missing"
+    history = wake()
+    history.note(UnregisterQuery, client=CLIENT, query=QUERY)
+    history.note(RegisterQuery, client=CLIENT, query=QUERY)
+    history.members("a")
+    history.note(Killed, client=CLIENT)
+    history.note(Started, client=CLIENT, life=1)
+    history.connect()
+    history.caught_up()
+    assert history.counts()["P9"] == 1, "members are told only once the registration is saved"
+
+
 def test_members_of_a_failed_callback_are_not_owed_before_they_are_told_again() -> None:
     history = History()
     history.describe("a", {"Room": 1}, outcome="")
