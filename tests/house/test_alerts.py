@@ -47,6 +47,12 @@ def test_an_alert_says_how_bad_it_is_and_where_its_runbook_is(name: str) -> None
 
 
 @pytest.mark.parametrize("name", ALERTS)
+def test_a_summary_reads_well_for_a_count_of_one(name: str) -> None:
+    """The count stands behind its noun, not before a plural: "1 records were set aside" is wrong."""
+    assert not re.search(r"\$value( \| humanize)? }} [a-z]", ALERTS[name]["annotations"]["summary"])
+
+
+@pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_goes_by_metrics_that_exist(name: str) -> None:
     expression = re.sub(r'"[^"]*"', "", ALERTS[name]["expr"])
     known = names() | _OF_PROMETHEUS

@@ -19,31 +19,29 @@ from coldnotify_tools.metrics_doc import all_metrics
 _WIDTH, _HEIGHT, _STAT_HEIGHT, _COLUMNS = 12, 8, 4, 24
 _DATASOURCE = {"type": "prometheus", "uid": "prometheus"}
 OVERVIEW = (
-    PartPanel(
-        "Alerts that fire", "short", {"": 'count(ALERTS{alertstate="firing"}) or vector(0)'}, stat=True, place=40
-    ),
+    PartPanel("Alerts firing", "short", {"": 'count(ALERTS{alertstate="firing"}) or vector(0)'}, stat=True, place=40),
     PartPanel(
         "Deliveries",
         "ops",
         {
             "live": rate("coldnotify_gateway_deliveries_total"),
             "in pages": rate("coldnotify_matcher_paged_total"),
-            "left to a page": rate("coldnotify_gateway_live_dropped_total"),
+            "sent in a page instead": rate("coldnotify_gateway_live_dropped_total"),
         },
         place=60,
     ),
     PartPanel(
-        "Tenants: refused, and deliveries spared",
+        "Tenants: refusals, and deliveries left out",
         "ops",
         {
             "refused {{tenant}} {{limit}}": rate("coldnotify_tenants_refused_total", "by (tenant, limit) ")
             + " or vector(0)",
-            "spared {{tenant}}": rate("coldnotify_tenants_thinned_total", "by (tenant) ") + " or vector(0)",
+            "left out {{tenant}}": rate("coldnotify_tenants_thinned_total", "by (tenant) ") + " or vector(0)",
         },
         place=170,
     ),
     PartPanel(
-        "Tenants: part of the agreement that is used",
+        "Tenants: share of the agreement in use",
         "percentunit",
         {"{{tenant}} {{limit}}": "max by (tenant, limit) (coldnotify_tenants_used_ratio) or vector(0)"},
         place=180,
@@ -64,9 +62,9 @@ KAFKA = tuple(
         ("Throttled", "s", "{{broker}}", "coldnotify_kafka_broker_throttle_seconds"),
         ("Records written", "ops", "", f"rate(coldnotify_kafka_sent_records_total[{RANGE}])"),
         ("Records read", "ops", "", f"rate(coldnotify_kafka_received_records_total[{RANGE}])"),
-        ("Waiting to be written", "short", "", "coldnotify_kafka_waiting_records"),
-        ("Fetched, not taken", "short", "", "coldnotify_kafka_fetched_records"),
-        ("Not read yet", "short", "{{topic}}", "coldnotify_kafka_lag_records"),
+        ("Records waiting to be written", "short", "", "coldnotify_kafka_waiting_records"),
+        ("Records fetched, not handled yet", "short", "", "coldnotify_kafka_fetched_records"),
+        ("Records not read yet (lag)", "short", "{{topic}}", "coldnotify_kafka_lag_records"),
         ("Bytes to Kafka", "Bps", "", f"rate(coldnotify_kafka_sent_bytes_total[{RANGE}])"),
         (
             "Requests not answered",
@@ -152,7 +150,7 @@ def _description(panel: PartPanel) -> str:
     """Returns the meaning of each metric of the panel, under its name."""
     metrics = dict.fromkeys(_name(found) for query in panel.queries.values() for found, _ in _METRIC.findall(query))
     lines = [f"`{name}`: {_known()[name][1]}" for name in metrics if name in _known()]
-    return "\n\n".join(lines) or panel.title + ", as Prometheus says it."
+    return "\n\n".join(lines) or panel.title + ", as Prometheus reports it."
 
 
 def _templating(variable: Variable) -> dict[str, Any]:

@@ -23,7 +23,7 @@ DASHBOARD = (
             "{{instance}}, no Hello yet": "coldnotify_gateway_connections_unidentified",
         },
     ),
-    PartPanel("Clients that come", "ops", {"{{client}}": rate("coldnotify_gateway_hellos_total", "by (client) ")}),
+    PartPanel("Clients connecting", "ops", {"{{client}}": rate("coldnotify_gateway_hellos_total", "by (client) ")}),
     PartPanel("Sessions ended", "ops", {"{{code}}": rate("coldnotify_gateway_closes_total", "by (code) ")}),
     PartPanel(
         "Bytes",
@@ -56,7 +56,7 @@ DASHBOARD = (
         "ops",
         {
             "gaps": rate("coldnotify_gateway_gaps_total"),
-            "announced anew": rate("coldnotify_gateway_announcements_total"),
+            "announced again": rate("coldnotify_gateway_announcements_total"),
             "asked again": rate("coldnotify_gateway_asked_again_total"),
             "stale answers": rate("coldnotify_gateway_stale_answers_total"),
             "requests not taken": rate("coldnotify_gateway_requests_failed_total"),

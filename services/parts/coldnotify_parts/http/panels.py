@@ -7,13 +7,13 @@ OVERVIEW = (
         "Published by HTTP", "ops", {"{{outcome}}": rate("coldnotify_http_publishes_total", "by (outcome) ")}, place=130
     ),
     PartPanel(
-        "HTTP: from body to acknowledgement",
+        "HTTP: from request to acknowledgement",
         "s",
         {f"p{int(100 * q)}": quantile(q, "coldnotify_http_publish_seconds") for q in (0.5, 0.99)},
         place=140,
     ),
     PartPanel(
-        "HTTP: in flight to Kafka, and how many may be",
+        "HTTP: objects on their way to Kafka, and the limit",
         "short",
         {
             "in flight {{instance}}": "coldnotify_http_publishes_under_way",
@@ -22,19 +22,19 @@ OVERVIEW = (
         place=150,
     ),
     PartPanel(
-        "HTTP: refused because too many were in flight",
+        "HTTP: objects refused at the limit",
         "ops",
         {"{{instance}}": rate("coldnotify_http_flow_refused_total", "by (instance) ")},
         place=160,
     ),
     PartPanel(
-        "HTTP: what they changed",
+        "HTTP: outcomes of publishes",
         "ops",
         {"{{outcome}}": rate("coldnotify_http_outcome_seconds_count", "by (outcome) ")},
         place=200,
     ),
     PartPanel(
-        "HTTP: from acknowledgement to what was changed",
+        "HTTP: from acknowledgement to outcome",
         "s",
         {f"p{int(100 * q)}": quantile(q, "coldnotify_http_outcome_seconds") for q in (0.5, 0.99)},
         place=210,

@@ -72,7 +72,7 @@ DASHBOARD = (
         {
             "in sync": rate("coldnotify_matcher_opens_total"),
             "not in sync": rate("coldnotify_matcher_opens_not_in_sync_total"),
-            "outdone at once": rate("coldnotify_matcher_opens_superseded_total"),
+            "superseded at once": rate("coldnotify_matcher_opens_superseded_total"),
             "closed": rate("coldnotify_matcher_closed_total"),
         },
     ),
