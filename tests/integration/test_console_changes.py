@@ -289,7 +289,7 @@ def test_a_client_is_disconnected_and_forgotten_and_comes_back_whole(up: Up, win
                 "new KeyboardEvent('keydown', {key: 'Escape', bubbles: true}))"
             )
             click(window, "#confirm-yes")
-            window.wait_for(f"{DONE}.startsWith('It is forgotten: 1 registrations are gone')", "its outcome")
+            window.wait_for(f"{DONE}.startsWith('It is forgotten: 1 registration is gone')", "its outcome")
             publisher.publish(DOMAIN, group, "camera", version=2)
             wait_for(lambda: told.newest("camera") == 2, "it has registered anew by itself")
             assert state_of(up, group, "oslo")["registered"] == 1

@@ -50,7 +50,7 @@ export async function askJson(path, options = {}) {
   try {
     body = parse(text);
   } catch {
-    throw new Error(`HTTP status ${response.status}, and no answer of the service's: something between answers for it`);
+    throw new Error(`HTTP status ${response.status}, and not from the service: a proxy answers for it`);
   }
   if (!response.ok) {
     // With the field at fault, and with what became of a change, where the service says them.
@@ -78,7 +78,7 @@ export function signIn(why) {
 
 // As one segment of a path. Browsers take these two, however they are written, for steps in the path.
 export function segment(name) {
-  if (name === "." || name === "..") throw new Error(`a browser cannot ask for the name ${name}: coldnotify explain, who-lacks and publish can`);
+  if (name === "." || name === "..") throw new Error(`a browser cannot ask for the name ${name}: use coldnotify explain, who-lacks or publish`);
   return encodeURIComponent(name);
 }
 

@@ -3,7 +3,7 @@
 import { askJson, groupPath, segment } from "./ask.js";
 import { confirmed } from "./confirm.js";
 import { byId } from "./dom.js";
-import { count } from "./words.js";
+import { number } from "./words.js";
 
 let shown = null;
 
@@ -18,7 +18,7 @@ export function about(domain, group, client, state) {
 const SAID = {
   disconnected: () => "Its session was ended. It may come back.",
   not_connected: () => "It was not connected.",
-  forgotten: ({ was_online, was_registered }) => `It is forgotten: ${count(was_registered)} registrations are gone${was_online ? ", and its session was ended" : ""}. If it comes back, it registers anew.`,
+  forgotten: ({ was_online, was_registered }) => `It is forgotten: ${number(was_registered, "registration is", "registrations are")} gone${was_online ? ", and its session was ended" : ""}. If it comes back, it registers again.`,
 };
 
 async function change(asked, options, done) {
@@ -47,6 +47,6 @@ export function followClients(done) {
   }, { method: "PATCH", body: '{"online":false}' }, done));
   byId("client-forget").addEventListener("click", () => change({
     title: `Forget ${shown.client}?`, yes: "Forget", typed: shown.client,
-    words: `${shown.online ? "It is online: its session is ended first. " : ""}Its ${count(shown.registered)} registrations and its cursor are removed. If it comes back, it registers anew, and is told the newest version of everything.`,
+    words: `${shown.online ? "It is online: its session is ended first. " : ""}Its ${number(shown.registered, "registration")} and its cursor are removed. If it comes back, it registers again, and is told the newest version of everything.`,
   }, { method: "DELETE" }, done));
 }

@@ -3,7 +3,7 @@
 
 import { askJson, groupPath } from "./ask.js";
 import { byId, cell, element, keyed, link, update } from "./dom.js";
-import { ago, count, shortened } from "./words.js";
+import { ago, count, number, shortened } from "./words.js";
 
 const PAGE_CLIENTS = 200;
 const PAGE_CLIENTS_MAX = 1000;
@@ -12,7 +12,7 @@ const ROW_PX = 33;
 const ROWS_BEYOND = 8;
 const COLUMN_PX = 36;
 const COLUMNS_BEYOND = 4;
-const SIGNS = { has: ["✓", "up to date"], told: ["✓", "was told, at least: its library cannot say whether callbacks returned"], lacks: ["●", "lacks the newest"], pending: ["◔", "was told; its callbacks have not returned yet"], parked: ["✕", "was told; its callbacks fail"], "": ["·", "not registered"] };
+const SIGNS = { has: ["✓", "up to date"], told: ["✓", "was told; its library cannot report callbacks"], lacks: ["●", "lacks the newest"], pending: ["◔", "was told; its callbacks have not returned yet"], parked: ["✕", "was told; its callbacks fail"], "": ["·", "not registered"] };
 
 let shown = null;
 let asking = null;
@@ -99,8 +99,9 @@ function draw() {
   byId("matrix").setAttribute("aria-rowcount", String(next === null ? items.length + 1 : -1));
   update(byId("matrix"), element("thead", {}, head),
     element("tbody", {}, ...(items.length ? [space("\0above", first), ...body, space("\0below", items.length - last)] : [empty])));
-  const of = shown.only ? "that are behind" : `of ${count(shown.clients_count)}`;
-  const words = `${count(items.length)}${next === null ? "" : " and more"} clients ${of}, objects ${count(Math.min(from + 1, shown.objects_count))} to ${count(from + objects.length)} of ${count(shown.objects_count)}, the newest first`;
+  const of = shown.only ? items.length === 1 && next === null ? "that is behind" : "that are behind" : `of ${count(shown.clients_count)}`;
+  const clients = next === null ? number(items.length, "client") : `${count(items.length)} and more clients`;
+  const words = `${clients} ${of}, objects ${count(Math.min(from + 1, shown.objects_count))} to ${count(from + objects.length)} of ${count(shown.objects_count)}, the newest first`;
   update(byId("matrix-more"), words);
   byId("objects-before").disabled = from === 0;
   byId("objects-after").disabled = from + objects.length >= shown.objects_count;

@@ -10,10 +10,10 @@ const ASKED_AT_ONCE = 8;
 
 // [limit, what is measured, as words, name]
 const LIMITS = [
-  ["in_per_s", (now) => now.per_s.admitted + now.per_s.refused, rate, "publishes a second"],
-  ["in_bytes_per_s", (now) => now.per_s.bytes, bytes, "bytes in a second"],
-  ["out_per_s", (now) => now.per_s.deliveries, rate, "deliveries a second"],
-  ["out_bytes_per_s", (now) => now.per_s.out_bytes, bytes, "bytes out a second"],
+  ["in_per_s", (now) => now.per_s.admitted + now.per_s.refused, rate, "publishes per second"],
+  ["in_bytes_per_s", (now) => now.per_s.bytes, bytes, "bytes of publishes per second"],
+  ["out_per_s", (now) => now.per_s.deliveries, rate, "deliveries per second"],
+  ["out_bytes_per_s", (now) => now.per_s.out_bytes, bytes, "bytes of deliveries per second"],
   ["objects_max", (now) => now.gauges?.objects ?? 0, count, "objects"],
   ["clients_max", (now) => now.gauges?.clients ?? 0, count, "clients connected"],
   ["registrations_max", (now) => now.gauges?.registrations ?? 0, count, "registrations"],
@@ -33,7 +33,7 @@ function refused(tenant) {
   const why = (now?.exceeded ?? []).map((limit) => `${limit} is ${tenant[limit] ?? "not limited"}`).join(", ");
   const rated = now?.per_s.refused > 0 ? `${rate(now.per_s.refused)}/s refused` : "";
   const minute = !rated && now?.per_min.refused > 0 ? `${count(now.per_min.refused)} refused in the last minute` : "";
-  const away = now?.per_min.turned_away > 0 ? `${count(now.per_min.turned_away)} clients or registrations refused in the last minute` : "";
+  const away = now?.per_min.turned_away > 0 ? `clients or registrations refused in the last minute: ${count(now.per_min.turned_away)}` : "";
   return [rated || minute, away, why && `above its agreement: ${why}`].filter(Boolean).join("; ");
 }
 

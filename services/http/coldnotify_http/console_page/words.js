@@ -10,6 +10,7 @@ export function duration(ms) {
 export const ago = (since, now) => (since ? duration(now - since) : "–");
 export const rate = (value) => (value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(1));
 export const count = (value) => Math.round(value).toLocaleString("en");
+export const number = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 export const latency = (s) => (s === null ? "–" : s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(1)} s`);
 
 // As the CLI has it: in UTC, which is said.
