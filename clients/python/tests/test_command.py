@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from coldnotify import Connection, Notification, Notify, State
+from coldnotify.http_publisher import HttpPublisher
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 SCOPE = {"domain": "animal.observer", "group": "region-1"}
@@ -20,7 +21,9 @@ class Running:
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
-        self.port: int = self.read()["port"]
+        ready = self.read()
+        self.port: int = ready["port"]
+        self.http: str = ready["http"]
 
     def do(self, what: str, **fields: object) -> dict[str, Any]:
         return self.line(json.dumps({"do": what, **fields}))
@@ -83,6 +86,25 @@ def test_a_program_is_told_what_is_published_also_over_what_goes_wrong() -> None
             assert (hello["domain"], hello["client"]) == ("animal.observer", "observer-1")
 
 
+def test_a_back_end_publishes_by_http_and_a_publish_is_waited_for() -> None:
+    seen: list[Any] = []
+    with running() as service:
+        notify = Notify(
+            SCOPE["domain"], SCOPE["group"], "c", State(None), Connection("127.0.0.1", service.port, ack_delay_s=0.05)
+        )
+        notify.register("camera").subscribe(lambda n: seen.append(n.payload))
+        with notify:
+            assert notify.wait_caught_up(WAIT_S)
+            receipt = HttpPublisher(service.http).publish(SCOPE["domain"], SCOPE["group"], "camera", {"fps": 5})
+            assert receipt.applied_by(1.0, WAIT_S) == (1, 0)
+            wanted = {"object": "camera", "payload": {"fps": 6}, "wait": True, "timeout_s": WAIT_S}
+            assert service.do("publish", **SCOPE, **wanted)["version"] == receipt.version + 1
+            assert seen[-1] == {"fps": 6}
+            assert service.do("silence", silent=True) == {"ok": True}
+            late = service.do("publish", **SCOPE, object="camera", wait=True, timeout_s=0)
+            assert late["error"].startswith("wait: animal.observer/region-1/camera version ")
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [
@@ -94,6 +116,11 @@ def test_a_program_is_told_what_is_published_also_over_what_goes_wrong() -> None
         ('{"do": "publish", "domain": 1}', "domain: is 1, not a string"),
         ('{"do": "publish", "domain": "d", "group": "g", "object": "o", "version": -1}', "version: is -1, not a whole"),
         ('{"do": "publish", "domain": "d", "group": "g", "object": "o", "colour": 1}', "colour: is not a field of"),
+        ('{"do": "publish", "domain": "d", "group": "g", "object": "o", "wait": 1}', "wait: is 1, not a boolean"),
+        (
+            '{"do": "publish", "domain": "d", "group": "g", "object": "o", "timeout_s": -1}',
+            "timeout_s: is -1, not a num",
+        ),
         ('{"do": "silence", "silent": 1}', "silent: is 1, not a boolean"),
         ('{"do": "close", "code": true}', "code: is True, not a whole number from 0 to 4294967295"),
         ('{"do": "describe", "domain": "d", "group": "g", "object": "o"}', "description: is missing"),
@@ -135,6 +162,8 @@ def test_wrong_use_names_the_flag() -> None:
         for flags, code, words in (
             (["--port", str(service.port)], 1, f"--port: {service.port} cannot be had"),
             (["--port", "70000"], 2, "--port: 70000 is not from 0 to 65535"),
+            (["--http-port", str(service.port)], 1, f"--http-port: {service.port} cannot be had"),
+            (["--http-port", "-1"], 2, "--http-port: -1 is not from 0 to 65535"),
             (["--page-objects", "0"], 2, "--page-objects: 0 is not above 0"),
         ):
             argv = [sys.executable, "-m", "coldnotify.testing", *flags]

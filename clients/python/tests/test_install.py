@@ -12,7 +12,10 @@ PROGRAM = """
 import importlib.util, sys
 for absent in ("confluent_kafka", "msgspec", "reactivex", "aiohttp"):
     assert importlib.util.find_spec(absent) is None, absent
-import coldnotify, coldnotify.aio, coldnotify.testing
+import coldnotify, coldnotify.aio
+for unneeded in ("coldnotify.testing", "coldnotify.http_publisher", "coldnotify.http_client", "http.server"):
+    assert unneeded not in sys.modules, unneeded
+import coldnotify.http_client, coldnotify.http_publisher, coldnotify.testing
 with coldnotify.testing.FakeService() as service:
     told = []
     connection = coldnotify.Connection("127.0.0.1", service.port)
@@ -20,8 +23,11 @@ with coldnotify.testing.FakeService() as service:
     notify.register("a").subscribe(told.append)
     service.publish("d", "g", "a", {"fps": 5}, version=1)
     assert notify.connect(timeout_s=60)
-    notify.disconnect()
     assert told == [coldnotify.Notification("a", 1, {"fps": 5})], told
+    receipt = coldnotify.http_publisher.HttpPublisher(service.http).publish("d", "g", "a", version=2)
+    assert receipt.applied_by(1.0) == (1, 0)
+    assert coldnotify.http_client.HttpClient(service.http).explain("d", "g", "c", "a").verdict == "applied"
+    notify.disconnect()
 try:
     import coldnotify.publisher
 except ImportError as error:

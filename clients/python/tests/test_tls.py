@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State, aio
 from coldnotify._tls import ContextKeeper
+from coldnotify.http_publisher import HttpPublisher, PublishError
 from coldnotify.testing import FakeService
 from coldnotify_testkit.waiting import until, wait_for
 
@@ -106,3 +107,12 @@ async def test_with_asyncio_it_is_told_so_too_and_without_a_port_it_is_not(servi
     wait_for(lambda: nowhere.status.last_problem, "the problem is named")
     assert "TLS" not in str(nowhere.status.last_problem)
     nowhere.disconnect()
+
+
+def test_a_back_end_publishes_over_tls(certificate, service):
+    trusted = ssl.create_default_context(cafile=str(certificate))
+    trusted.check_hostname = False  # the certificate is localhost's
+    publisher = HttpPublisher(f"https://{service.http}", ssl_context=trusted)
+    assert publisher.publish("d", "g", "o", version=5).version == 5
+    with pytest.raises(PublishError, match="CERTIFICATE_VERIFY_FAILED"):
+        HttpPublisher(f"https://{service.http}").publish("d", "g", "o")

@@ -17,5 +17,6 @@ from coldnotify.testing.server import FakeService
 from coldnotify.testing.service import Service
 from coldnotify.testing.service_partition import Newest
 from coldnotify.testing.service_session import Session
+from coldnotify.testing.service_taking import NotTaken
 
-__all__ = ["FakeService", "Newest", "Service", "Session"]
+__all__ = ["FakeService", "Newest", "NotTaken", "Service", "Session"]

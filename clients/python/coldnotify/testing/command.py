@@ -1,11 +1,13 @@
 """`python -m coldnotify.testing --port 0`: a service for tests of a program in any language.
 
-The first line on standard output is `{"port": 41823}`: connect there, by `docs/protocol.md`. Then each line on standard
-input is a JSON object with a command, and is answered by one line: `{"ok": true, ...}`, or `{"error": "..."}`, which
-names the field at fault.
+The first line on standard output is `{"port": 41823, "http": "127.0.0.1:41824"}`: devices connect to the port, by
+`docs/protocol.md`, back-ends to the other one, by `docs/http-api.md`. Then each line on standard input is a JSON object
+with a command, and is answered by one line: `{"ok": true, ...}`, or `{"error": "..."}`, which names the field at fault.
 
     {"do": "publish", "domain": D, "group": G, "object": O, "payload": ..., "version": 1, "incarnation": 0,
-     "deleted": false}                  answers "version"; all from payload on may be left out
+     "deleted": false, "wait": false, "timeout_s": 10}
+                                        answers "version"; all from payload on may be left out; "wait": the answer comes
+                                        when the callbacks of connected clients have taken it
     {"do": "enter", "domain": D, "group": G, "query": TEXT, "object": O}    the object is a member from here on
     {"do": "leave", ...}                likewise: it is not a member any more
     {"do": "describe", "domain": D, "group": G, "object": O, "description": {...}}    or null: removes it
@@ -33,9 +35,11 @@ from google.protobuf.json_format import MessageToDict
 
 from coldnotify.testing.server import FakeService
 from coldnotify.testing.service import Service
+from coldnotify.testing.service_taking import NotTaken
 
 T = TypeVar("T")
 _INT64_MAX = 2**63 - 1
+_WAIT_S, _WAIT_S_MAX = 10, 600
 
 
 class WrongOrder(ValueError):
@@ -48,10 +52,12 @@ def main(arguments: list[str]) -> int:
         prog="python -m coldnotify.testing", description="A ColdNotify service in memory, to test programs against."
     )
     parser.add_argument("--port", type=int, default=0, help="TCP port on 127.0.0.1; 0: any free one")
+    parser.add_argument("--http-port", type=int, default=0, help="HTTP port on 127.0.0.1; 0: any free one")
     parser.add_argument("--page-objects", type=int, default=100, help="notifications in a page")
     settings = parser.parse_args(arguments)
-    if not 0 <= settings.port <= 65535:
-        parser.error(f"--port: {settings.port} is not from 0 to 65535")
+    for flag, port in (("--port", settings.port), ("--http-port", settings.http_port)):
+        if not 0 <= port <= 65535:
+            parser.error(f"{flag}: {port} is not from 0 to 65535")
     if settings.page_objects < 1:
         parser.error(f"--page-objects: {settings.page_objects} is not above 0")
     try:
@@ -62,7 +68,12 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, _end)
     with service:
         try:
-            _say({"port": service.port})
+            try:
+                http = service.open_http(settings.http_port)
+            except OSError as error:
+                print(f"--http-port: {settings.http_port} cannot be had: {error}", file=sys.stderr)
+                return 1
+            _say({"port": service.port, "http": http})
             for line in sys.stdin:
                 if line.strip():
                     _say(answer(service, line))
@@ -100,7 +111,16 @@ def _publish(service: FakeService, order: dict[str, Any]) -> Mapping[str, object
         _number(order, name, _INT64_MAX) if name in order else None for name in ("version", "incarnation")
     )
     deleted = _take(order, "deleted", bool, default=False)
-    published = service.publish(*scope, object_, payload, version=version, incarnation=incarnation, deleted=deleted)
+    wait, timeout_s = _take(order, "wait", bool, default=False), order.pop("timeout_s", _WAIT_S)
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s <= _WAIT_S_MAX:
+        raise WrongOrder(f"timeout_s: is {timeout_s!r}, not a number from 0 to {_WAIT_S_MAX}")
+    try:
+        published = service.publish(
+            *scope, object_, payload, version=version, incarnation=incarnation, deleted=deleted, wait=wait,
+            timeout_s=timeout_s,
+        )  # fmt: skip
+    except NotTaken as error:
+        raise WrongOrder(f"wait: {error}") from None
     return {"version": published}
 
 
@@ -194,7 +214,10 @@ def _received(service: FakeService, _order: dict[str, Any]) -> Mapping[str, obje
 
 
 _ORDERS: dict[str, tuple[Callable[[FakeService, dict[str, Any]], Mapping[str, object]], set[str]]] = {
-    "publish": (_publish, {"domain", "group", "object", "payload", "version", "incarnation", "deleted"}),
+    "publish": (
+        _publish,
+        {"domain", "group", "object", "payload", "version", "incarnation", "deleted", "wait", "timeout_s"},
+    ),
     "enter": (_enter, {"domain", "group", "query", "object"}),
     "leave": (_leave, {"domain", "group", "query", "object"}),
     "describe": (_describe, {"domain", "group", "object", "description"}),

@@ -8,17 +8,24 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify._forked import Owner, in_children
 from coldnotify.testing.service import Service
 from coldnotify.testing.service_session import Session
+from coldnotify.testing.service_taking import NotTaken, Taking
+
+if TYPE_CHECKING:
+    from coldnotify.testing.service_http_port import HttpPort
 
 
 class FakeService:
-    """A `Service` behind a TCP port of 127.0.0.1, on a separate thread. Its methods make it misbehave."""
+    """A `Service` behind a TCP port of 127.0.0.1, on a separate thread. Its methods make it misbehave.
+
+    `http` is an HTTP port with the routes of docs/http-api.md that back-ends use.
+    """
 
     def __init__(
         self, service: Service | None = None, *, port: int = 0, ssl_context: ssl.SSLContext | None = None
@@ -26,6 +33,8 @@ class FakeService:
         """Listens from here on; `port` 0: any free one. Raises OSError if the port is taken."""
         self.service = service or Service()
         self._lock = threading.RLock()
+        self._heard = threading.Condition(self._lock)
+        """Notified when clients have said something."""
         self._owner = Owner("FakeService", "start another one in this process")
         self.accepted = 0
         """Connections so far."""
@@ -35,6 +44,7 @@ class FakeService:
         self._stopping = False
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
+        self._http: HttpPort | None = None
         self._wake_r, self._wake_w = socket.socketpair()
         self._wake_r.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="coldnotify-fake-service", daemon=True)
@@ -47,8 +57,26 @@ class FakeService:
         self._owner.check()
         return self._lock
 
+    @property
+    def http(self) -> str:
+        """host:port of its HTTP port, for HttpPublisher and HttpClient; it is opened by the first look."""
+        return self.open_http()
+
+    def open_http(self, port: int = 0) -> str:
+        """Opens the HTTP port, unless it is open, and returns its host:port; 0: any free one. Raises OSError if it is
+        taken.
+        """
+        from coldnotify.testing.service_http_port import HttpPort
+
+        with self.lock:
+            if self._http is None:
+                self._http = HttpPort(self, port, self._ssl_context)
+            return self._http.address
+
     def forked(self) -> None:
-        """A child lets go of the port, and of all connections."""
+        """A child lets go of the ports, and of all connections."""
+        if self._http is not None:
+            self._http.forked()
         for end in (self._listener, self._wake_r, self._wake_w):
             end.close()
         for connection in self._connections.values():
@@ -64,14 +92,32 @@ class FakeService:
         version: int | None = None,
         incarnation: int | None = None,
         deleted: bool = False,
+        wait: bool = False,
+        timeout_s: float = 10,
     ) -> int:
-        """A back-end publishes; see `Service.publish`."""
+        """A back-end publishes; see `Service.publish`.
+
+        `wait`: returns when the callbacks of all clients that are connected and registered for the object have taken
+        it, which clients report `Connection(ack_delay_s=...)` later. Raises NotTaken after `timeout_s`, which names
+        them. In asyncio, call it by asyncio.to_thread(): the loop's clients must run meanwhile.
+        """
         with self.lock:
+            waited = Taking(self.service, domain, group, object_)
             version = self.service.publish(
                 domain, group, object_, payload, version=version, incarnation=incarnation, deleted=deleted
             )
+            waited.published(version)
         self.wake()
+        if wait:
+            self._wait_taken(waited, timeout_s)
         return version
+
+    def _wait_taken(self, waited: Taking, timeout_s: float) -> None:
+        if not timeout_s >= 0:
+            raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
+        with self._heard:
+            if not self._heard.wait_for(lambda: not waited.lacking(), timeout_s):
+                raise NotTaken(waited.words(timeout_s))
 
     def send(
         self,
@@ -155,6 +201,8 @@ class FakeService:
         """Close everything. In a child of fork() it does nothing."""
         if not self._owner.is_here:
             return
+        if self._http is not None:
+            self._http.stop()
         self._stopping = True
         self.wake()
         self._thread.join()
@@ -193,6 +241,7 @@ class FakeService:
                     if connection.broken:
                         connection.close()
                         del self._connections[number]
+                self._heard.notify_all()
         for connection in self._connections.values():
             connection.close()
         for end in (self._listener, self._wake_r, self._wake_w):

@@ -9,6 +9,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 
 from coldnotify.testing.channels import BEGINNING, LoggedMessage, ServiceLog
+from coldnotify.testing.service_ledger import ServiceLedger
 from coldnotify.testing.service_partition import Newest, ServicePartition
 from coldnotify.testing.service_session import Host, Session
 
@@ -19,6 +20,7 @@ class Service(Host):
     def __init__(self, *, page_objects: int = 100, registrations_max: int = REGISTRATIONS_MAX) -> None:
         super().__init__(page_objects, registrations_max)
         self.sessions: list[Session] = []
+        self.ledger = ServiceLedger(self)
 
     def publish(
         self,
@@ -31,8 +33,12 @@ class Service(Host):
         incarnation: int | None = None,
         deleted: bool = False,
         hold: bool = False,
+        source: str = "",
+        expires_at: int | None = None,
     ) -> int:
-        """A back-end publishes. Without `version`, the next one. `hold`: registered clients are told at `release`."""
+        """A back-end publishes. Without `version`, the next one. `hold`: registered clients are told at `release`.
+        `source`: the client that caused it, which is told nevertheless.
+        """
         partition = self.partition(domain, group)
         partition.end += 1
         old = partition.objects.get(object_)
@@ -49,7 +55,9 @@ class Service(Host):
         partition.outcomes[partition.end] = object_, outcome, *newest
         if old is not None and outcome == "stale":
             return old.version
-        partition.objects[object_] = Newest(version, partition.end, incarnation, encoded, deleted)
+        partition.objects[object_] = Newest(
+            version, partition.end, incarnation, encoded, deleted, source, self.now_ms(), expires_at
+        )
         partition.held.setdefault(object_, partition.end)
         gone = [query for query in partition.sets.members if deleted and self._put(partition, query, object_)]
         if gone:
@@ -118,6 +126,7 @@ class Service(Host):
         partition.end += 1
         encoded = b"" if description is None else json.dumps(dict(description)).encode()
         partition.descriptions[object_] = encoded, partition.end
+        partition.described_ms[object_] = max(self.now_ms(), partition.described_ms.get(object_, -1) + 1)
         for session in self.sessions:
             session.redescribe(domain, group, object_)
 

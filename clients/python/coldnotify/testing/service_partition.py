@@ -15,6 +15,11 @@ class Newest:
     incarnation: int = 0
     payload: bytes = b""
     deleted: bool = False
+    source: str = ""
+    """The client that caused it."""
+    published_ms: int = 0
+    expires_at: int | None = None
+    """It is kept, and nothing expires."""
 
 
 @dataclass
@@ -29,6 +34,8 @@ class ServicePartition:
     sets: ServiceSets = field(default_factory=ServiceSets)
     descriptions: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     """By object: its description as JSON, empty if it has none any more, and the offset of the change."""
+    described_ms: dict[str, int] = field(default_factory=dict)
+    """By object: when it was described."""
     outcomes: dict[int, tuple[str, str, int, int]] = field(default_factory=dict)
     """By offset: the object, the outcome of the version, and incarnation and version of the newest then."""
     log: ServiceLog = field(default_factory=ServiceLog)

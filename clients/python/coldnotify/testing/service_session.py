@@ -13,6 +13,7 @@ from coldnotify_schemas.wrong_clocks import clock_fault
 
 from coldnotify.testing.channels import Feeds, LoggedMessage
 from coldnotify.testing.members import queries_among
+from coldnotify.testing.service_ledger import ServiceLedger
 from coldnotify.testing.service_partition import Newest
 from coldnotify.testing.service_state import Name, ServiceState
 from coldnotify.testing.session_client import SessionClient
@@ -25,6 +26,7 @@ class Host(ServiceState, ABC):
 
     sessions: "list[Session]"
     """Those that are open."""
+    ledger: ServiceLedger
 
     @abstractmethod
     def publish(
@@ -88,6 +90,11 @@ class Session:
     def feeds(self) -> Feeds | None:
         """Its channels, if the service knows any."""
         return self._feeds.feeds
+
+    @property
+    def state(self) -> str:
+        """Its progress: unsynced, catching, live."""
+        return "live" if self._telling.live else "unsynced" if self._agreed is None else "catching"
 
     # Bytes
 
@@ -168,6 +175,7 @@ class Session:
             self._client.unregister(frame.unregister.objects, frame.unregister.interests)
             self._feeds.unregister(frame.unregister.interests)
             self._agreed = self._client.digest
+            self._service.ledger.reports(self.name).keep(self._client.reported)
             self._send(unregistered=wire.Unregistered(request=frame.unregister.request))
         elif kind == "sync":
             self._on_sync(frame.sync)
@@ -180,6 +188,7 @@ class Session:
 
     def _on_unsettled(self, unsettled: wire.Unsettled) -> None:
         if self._service.answers_unsettled:
+            self._service.ledger.reports(self.name).on_report(unsettled, self._now_ms)
             self._send(registered=wire.Registered(request=unsettled.request))
 
     def _on_ask(self, asked: wire.AskOutcome) -> None:
@@ -281,6 +290,11 @@ class Session:
         end = self._client.partition.end
         self._telling.cursor = hello.cursor if same_epoch and hello.HasField("cursor") and hello.cursor <= end else None
         streams = self._feeds.open(hello, refused)
+        reports = self._service.ledger.reports(self.name)
+        says_all = bool(hello.capabilities & wire.CAPABILITY_UNSETTLED)
+        reports.on_hello(
+            self._client.asked_for(hello.register, hello.interests), says_all=says_all, now_ms=self._now_ms
+        )
         in_sync = self._client.digest == hello.digest
         self._welcome(in_sync, refused, streams, new_epoch=not same_epoch)
         if self._agreed is not None:
@@ -311,6 +325,8 @@ class Session:
     def _on_register(self, register: wire.Register) -> None:
         refused = self._client.register(register.objects, register.interests)
         streams = self._feeds.register(register.interests, refused)
+        asked = self._client.asked_for(register.objects, register.interests)
+        self._service.ledger.reports(self.name).on_register(asked, self._now_ms)
         self._agreed = self._client.digest
         kinds = self._client.kinds if register.interests else wire.KINDS_UNSAID
         registered = wire.Registered(request=register.request, refused=refused, kinds=kinds, streams=streams)
@@ -332,12 +348,16 @@ class Session:
             return
         self._sync.append(chunk)
         if chunk.last:
+            before = set(self._client.reported)
             self._client.registered.clear()
             self._client.queries.clear()
             names = [name for one in self._sync for name in one.objects]
             interests = [interest for one in self._sync for interest in one.interests]
             refused = self._client.register(names, interests)
             streams = self._feeds.replace(interests, refused)
+            reports = self._service.ledger.reports(self.name)
+            reports.keep(self._client.reported)
+            reports.on_register([one for one in self._client.reported if one not in before], self._now_ms)
             self._sync = None
             self._telling.cursor = None
             self._welcome(True, refused, streams)
@@ -361,6 +381,10 @@ class Session:
                 self.feeds.next_page()
         if ack.page and ack.page == self._telling.page and not self._telling.live:
             self._telling.next_page()
+
+    @property
+    def _now_ms(self) -> int:
+        return self._service.now_ms()
 
     # What happens in the service
 

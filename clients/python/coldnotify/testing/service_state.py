@@ -37,9 +37,7 @@ class ServiceState:
         self.refused_queries: dict[str, str] = {}
         """By text: the reason of the refusal."""
         self.refused_publishes: dict[str, tuple[str, int]] = {}
-        """By name: the reason why clients' publishes are refused, and after how many ms they may
-        come again, 0: never.
-        """
+        """By name: the reason why publishes are refused, and after how many ms they may come again, 0: never."""
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         """Its clock: what clients number by theirs is held against it."""
         self.registered: dict[Name, set[str]] = {}
@@ -56,6 +54,10 @@ class ServiceState:
     def newest(self, domain: str, group: str, object_: str) -> Newest | None:
         """The newest version; None: nothing was ever published."""
         return self.partition(domain, group).objects.get(object_)
+
+    def knows(self, name: Name) -> bool:
+        """Returns true if the client has registered for something."""
+        return any(name in one for one in (self.registered, self.queries, self.channels))
 
     def partition(self, domain: str, group: str) -> ServicePartition:
         """All of a domain and group."""

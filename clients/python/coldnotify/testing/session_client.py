@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.interests import channel_hash, channel_text
 
 from coldnotify.testing.channels import ServiceChannels
 from coldnotify.testing.members import digest_of, hashes, queries_among
@@ -67,6 +68,16 @@ class SessionClient:
         """Returns all queries, as if it had just registered them."""
         return [wire.Interest(kind=wire.INTEREST_QUERY, text=query) for query in sorted(self.queries)]
 
+    @property
+    def reported(self) -> list[str | int]:
+        """Returns what it is registered for as its reports name it: objects by name, the others by hash."""
+        return [*self.registered, *hashes(self.queries), *self.channels.hashes]
+
+    def asked_for(self, names: Iterable[str], interests: Iterable[wire.Interest]) -> list[str | int]:
+        """Returns those of a request that it is registered for now."""
+        asked = {*names, *(_hash(one) for one in interests)}
+        return [one for one in self.reported if one in asked]
+
     def register(self, names: Iterable[str], interests: Iterable[wire.Interest] = ()) -> list[wire.Refusal]:
         """Registers it for these names, and for the queries among `interests`; refuses what it may not want."""
         refused = []
@@ -88,3 +99,9 @@ class SessionClient:
         self.registered.difference_update(names)
         gone = set(unregistered)
         self.queries.difference_update([query for query in self.queries if hashes([query])[0] in gone])
+
+
+def _hash(interest: wire.Interest) -> int:
+    if interest.kind == wire.INTEREST_QUERY:
+        return hashes([interest.text])[0]
+    return channel_hash(channel_text(interest.text, interest.attributes))
