@@ -103,7 +103,7 @@ export class SessionPublishing {
     let over = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<Outcome>((resolve) => {
-      const reason = `the service has not said it within ${timeoutS} s`;
+      const reason = `the service has not told the outcome within ${timeoutS} s`;
       timer = setTimeout(() => resolve(unknownOutcome(reason)), Math.min(1000 * timeoutS, TIMER_MS_MAX));
     });
     const told = published.then((offset) => new Promise<Outcome>((resolve) => {

@@ -101,7 +101,7 @@ export class QueriesUnknown extends ColdNotifyError {
   override name = "QueriesUnknown";
 
   constructor() {
-    super("the service is older and knows no queries: they are registered once it does");
+    super("the service is older and knows no queries: they are registered once it knows them");
   }
 }
 
@@ -110,7 +110,7 @@ export class DescriptionsUnknown extends ColdNotifyError {
   override name = "DescriptionsUnknown";
 
   constructor() {
-    super("the service is older: it tells members and versions, and descriptions once it does");
+    super("the service is older and sends no descriptions: members and versions come, descriptions once it sends them");
   }
 }
 
@@ -162,7 +162,7 @@ export class ChannelsUnknown extends ColdNotifyError {
   override name = "ChannelsUnknown";
 
   constructor() {
-    super("the service is older and knows no channels: they are registered once it does");
+    super("the service is older and knows no channels: they are registered once it knows them");
   }
 }
 

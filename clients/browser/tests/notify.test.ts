@@ -498,7 +498,7 @@ test("what a publish has changed can be asked", async () => {
   await assert.rejects(client.send("tasks", 1).outcome(), TypeError);
   Socket.tellsOutcomes = false;
   const silent = await client.publish("lamp", 1, { version: 6n }).outcome(0.05);
-  assert.deepEqual([silent.outcome, silent.reason], ["unknown", "the service has not said it within 0.05 s"]);
+  assert.deepEqual([silent.outcome, silent.reason], ["unknown", "the service has not told the outcome within 0.05 s"]);
   Socket.tellsOutcomes = true;
 });
 

@@ -26,7 +26,7 @@ def payload_first(publish: Callable[_P, _R]) -> Callable[_P, _R]:
             return publish(*args, **kwargs)
         warnings.warn(
             f"{publish.__name__}: version is a keyword: {publish.__name__}(..., payload, version={given[0]!r}); "
-            "a payload that is a whole number is payload=... for now",
+            "pass a payload that is a whole number as payload=...",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -89,7 +89,7 @@ class Notify(NotifyShell):
             return
         threads.stop(abandon=False)
         if not threads.join(timeout_s):
-            logger.warning("disconnect: a callback still runs after %s s, it is left to itself", timeout_s)
+            logger.warning("disconnect: a callback still runs after %s s; it is left to itself", timeout_s)
             threads.stop(abandon=True)
             threads.join(2 * LINGER_S)
 

@@ -100,7 +100,7 @@ class Notify(NotifyShell):
             return
         tasks.stop(abandon=False)
         if not await tasks.join(timeout_s):
-            logger.warning("disconnect: a callback still runs after %s s, it is cancelled", timeout_s)
+            logger.warning("disconnect: a callback still runs after %s s; it is cancelled", timeout_s)
             tasks.stop(abandon=True)
             await tasks.join(2 * LINGER_S)
 

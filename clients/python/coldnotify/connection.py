@@ -115,7 +115,7 @@ class Connection:
         for entry in self._entries():
             if urlsplit(entry).scheme in _DEPRECATED:
                 warnings.warn(
-                    f"address: {entry} is deprecated: say {_parse_url(entry)}", DeprecationWarning, stacklevel=4
+                    f"address: {entry} is deprecated: use {_parse_url(entry)}", DeprecationWarning, stacklevel=4
                 )
 
     def _entries(self) -> list[str]:
@@ -208,6 +208,6 @@ def _parse_url(entry: str) -> Address:
     if scheme != url.scheme and path != _PATH:
         before, found, rest = path.rpartition(_DEPRECATED_PATH)
         if not found or rest:
-            raise ValueError(f"address: {entry!r} does not end in {_DEPRECATED_PATH}: say {scheme}:// and the path")
+            raise ValueError(f"address: {entry!r} does not end in {_DEPRECATED_PATH}: use {scheme}:// and the path")
         path = before + _PATH
     return Address(str(url.hostname), port or _PORTS[scheme], scheme, path)

@@ -149,14 +149,16 @@ class QueriesUnknown(ColdNotifyError):
     """The service is of an older release without queries: registrations wait for one that has them. Reported once."""
 
     def __init__(self) -> None:
-        super().__init__("the service is older and knows no queries: they are registered once it does")
+        super().__init__("the service is older and knows no queries: they are registered once it knows them")
 
 
 class DescriptionsUnknown(ColdNotifyError):
     """A gateway or matcher of an older release sends no descriptions. Reported once."""
 
     def __init__(self) -> None:
-        super().__init__("the service is older: it tells members and versions, and descriptions once it does")
+        super().__init__(
+            "the service is older and sends no descriptions: members and versions come, descriptions once it sends them"
+        )
 
 
 class ChannelCallbackFailed(ColdNotifyError):
@@ -199,7 +201,7 @@ class ChannelsUnknown(ColdNotifyError):
     """The service is of an older release without channels: subscriptions wait for one that has them. Reported once."""
 
     def __init__(self) -> None:
-        super().__init__("the service is older and knows no channels: they are registered once it does")
+        super().__init__("the service is older and knows no channels: they are registered once it knows them")
 
 
 class RegistrationRefused(ColdNotifyError):

@@ -408,7 +408,11 @@ class HttpPublisher(MayHaveOutbox):
             except TurnRefused as refused:
                 last = refused
             except NoTurn:
-                why = str(last) if last is not None else f"{self._requests.base}: as many are under way as it answers"
+                why = (
+                    str(last)
+                    if last is not None
+                    else f"{self._requests.base}: as many requests are under way as it answers at a time"
+                )
                 raise PublishTimeout(
                     f"{why}, since {self._timeout_s:g} s; nothing was written", indeterminate=False
                 ) from None

@@ -31,7 +31,7 @@ def test_addresses(address, expected):
     ],
 )
 def test_addresses_of_the_release_before_mean_websocket(address, expected):
-    with pytest.warns(DeprecationWarning, match=f"say {expected}"):
+    with pytest.warns(DeprecationWarning, match=f"use {expected}"):
         connection = Connection(address)
     assert [str(a) for a in connection.addresses()] == [expected]
     assert connection.uses_tls(connection.addresses()[0]) == expected.startswith("wss")

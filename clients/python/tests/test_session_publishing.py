@@ -326,4 +326,4 @@ def test_a_service_that_does_not_know_outcomes_leaves_them_unknown(
     notify = make()
     notify.connect(WAIT_S)
     outcome = notify.publish("o", version=5).outcome(2)
-    assert (outcome.outcome, outcome.reason) == ("unknown", "the service has not said it within 2 s")
+    assert (outcome.outcome, outcome.reason) == ("unknown", "the service has not told the outcome within 2 s")

@@ -227,7 +227,7 @@ class OutboxDelivery:
                 outcomes = self._carrier.carry([record.outgoing for record in batch])
             except Exception as error:
                 # A bug, here or in what it uses. Nobody else empties the outbox.
-                _logger.exception("what waits in the outbox %s could not be sent; it is tried again", self._directory)
+                _logger.exception("records in the outbox %s could not be sent; they are tried again", self._directory)
                 outcomes = [NotYet(repr(error))]
             failed = self._take_in(batch, outcomes)
             if failed is None:
@@ -247,7 +247,7 @@ class OutboxDelivery:
         rejected: list[RejectedRecord] = []
         back: list[int] = []
         for place, record in enumerate(batch):
-            outcome = outcomes[place] if place < len(outcomes) else NotYet("what came before it is not published")
+            outcome = outcomes[place] if place < len(outcomes) else NotYet("a record before it is not published yet")
             if isinstance(outcome, RejectedForEver):
                 try:
                     rejected.append(self._directory.set_aside(record, str(outcome)))

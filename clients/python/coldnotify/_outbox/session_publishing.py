@@ -94,7 +94,7 @@ class Publication:
             try:
                 return self._became(answer.result(max(0.0, deadline_s - time.monotonic())))
             except TimeoutError:
-                return Outcome.unknown(f"the service has not said it within {timeout_s:g} s")
+                return Outcome.unknown(f"the service has not told the outcome within {timeout_s:g} s")
 
     async def outcome_async(self, timeout_s: float = 5.0) -> Outcome:
         """outcome() for asyncio."""
@@ -109,7 +109,7 @@ class Publication:
                 async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
                     return self._became(await asyncio.shield(asyncio.wrap_future(answer)))
             except TimeoutError:
-                return Outcome.unknown(f"the service has not said it within {timeout_s:g} s")
+                return Outcome.unknown(f"the service has not told the outcome within {timeout_s:g} s")
 
     def _checked(self) -> str:
         if self._object is None:

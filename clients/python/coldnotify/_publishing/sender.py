@@ -315,7 +315,7 @@ class Sender:
                     return repeat
                 if self._lookup is None or time.monotonic() - self._asked_at_s >= _LOOKUP_PAUSE_S:
                     self._ask()
-                raise NotNow(f"whether {objects} is still the same topic is not known yet")
+                raise NotNow(f"it is not known yet whether {objects} is still the same topic")
             # Where nothing is on its way, nobody who waits will be woken: there is nobody to let go first.
             if not self._flow.free or (self._waiting and self._flow.in_flight and not waited):
                 raise NoRoom(_QUEUE_FULL)
@@ -473,7 +473,7 @@ class Sender:
             except Exception:
                 # A bug, here or in confluent-kafka (it was seen to raise a SystemError of its own). Nobody else takes
                 # delivery reports: without them nothing would be acknowledged any more.
-                _logger.exception("what Kafka reports could not be taken; it is gone on with")
+                _logger.exception("a delivery report of Kafka could not be handled; later ones are handled")
                 self._stopped.wait(_POLL_S)
             if self._metadata_wanted:
                 self._metadata_wanted = False

@@ -86,7 +86,7 @@ export function decode(text: string, identity: ClientIdentity): Document {
     throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_CHANNELS}`);
   }
   const { check, ...checked } = fields;
-  if (check !== checkOf(checked)) throw new StateDamaged("check: does not fit the rest");
+  if (check !== checkOf(checked)) throw new StateDamaged("check: does not match the rest");
   if (![STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS].includes(format as number)) {
     throw new StateDamaged("format: is missing or unknown");
   }

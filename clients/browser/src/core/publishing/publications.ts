@@ -96,7 +96,7 @@ export class Publications {
     if (outgoing.isMessage || outgoing.version !== null) return { ...outgoing, clockMs: expires };
     const last = this.#last.get(outgoing.name) ?? { version: -1n, clocked: false, taken: -1n };
     const version = [nowMs, floor + 1n, last.version + 1n].reduce((most, one) => (one > most ? one : most));
-    if (version > VERSION_MAX) throw new RangeError("version: nothing is above the object's last one: say another one");
+    if (version > VERSION_MAX) throw new RangeError("version: the object's last version is the highest there is, so no version can follow it");
     const clocked = version === nowMs || (last.clocked && version === last.version + 1n);
     return { ...outgoing, version, clockMs: clocked ? version : expires };
   }

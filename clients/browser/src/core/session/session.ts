@@ -167,7 +167,7 @@ export class ClientSession {
       }
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
-      this.#end(null, `the gateway sent bytes that are not a frame: ${error.message}`);
+      this.#end(null, `the gateway sent bytes that are no frame: ${error.message}`);
     }
   }
 

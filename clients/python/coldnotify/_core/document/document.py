@@ -134,7 +134,7 @@ def decode(data: bytes, identity: ClientIdentity) -> Document:
         raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_CHANNELS}")
     check = fields.pop("check", None)
     if check is not None and check != _check(fields):
-        raise StateDamaged("check: does not fit the rest")
+        raise StateDamaged("check: does not match the rest")
     document = _document(fields)
     if document.identity != identity:
         ours, theirs = ("/".join((i.domain, i.group, i.client)) for i in (identity, document.identity))

@@ -35,7 +35,7 @@ from coldnotify._core.publishing.outbox_log import (
 from coldnotify._core.publishing.outgoing import VERSION_MAX, Outgoing
 from coldnotify.errors import OutboxFull
 
-VERSION_NONE = "version: nothing is above the object's last one, which is the highest there is: say another one"
+VERSION_NONE = "version: the object's last version is the highest there is, so no version can follow it"
 OBJECTS_REMEMBERED_MAX = 10_000
 """Objects whose last version is remembered. One that is forgotten gets its next version above all that were given."""
 

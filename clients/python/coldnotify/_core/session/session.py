@@ -131,7 +131,7 @@ class ClientSession:
                     return
                 self._take(parse_gateway_frame(body), now)
         except FrameError as error:
-            self._end(None, f"the gateway sent bytes that are not a frame: {error}")
+            self._end(None, f"the gateway sent bytes that are no frame: {error}")
 
     def _take(self, frame: wire.GatewayFrame, now: float) -> None:
         kind = frame.WhichOneof("frame")
