@@ -27,7 +27,7 @@ from coldnotify_checker.histories import (
     in_order,
 )
 from coldnotify_checker.how_many import judge_how_many
-from coldnotify_checker.ledger_truth import LedgerLooks
+from coldnotify_checker.ledger_truth import UNNOTICED_US, LedgerLooks
 from coldnotify_checker.limits_kept import judge_agreements
 from coldnotify_checker.memberships import CheckedMemberships
 from coldnotify_checker.messages import CheckedMessages
@@ -39,9 +39,6 @@ from coldnotify_checker.verdict import JudgeVerdict
 OFFLINE_RECORDS_MAX = 8
 """State records a client may cost while it is away: that it left, its last acknowledgements, and what a change of
 matcher or a dead gateway adds. Far fewer than are published meanwhile."""
-UNNOTICED_US = 30_000_000
-"""So long a lost registrations topic may go unnoticed: until then wakes are answered from memory, and it is the next
-contact that finds out. A matcher looks every 5 s; it may be stopped meanwhile, or without Kafka."""
 _NEEDS_AN_END = "needs --at-rest: that nothing had been published for a while when the dump began"
 _NAMED_MAX = 5
 """Objects that a violation names."""

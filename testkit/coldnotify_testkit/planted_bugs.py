@@ -156,7 +156,7 @@ class Double:
             *[self._come] * 3,
             *[self._leave] * 2,
             *[self._want] * 3,
-            self._look_into_the_ledger,
+            *[self._look_into_the_ledger] * (6 if "ledger" in (self._bug or "") else 1),
             self._want_no_more,
             self._break_something,
         ]
@@ -582,7 +582,7 @@ class Double:
             taken = [one for one in told if not one.failed and ((one.incarnation or 0), one.version or 0) >= newest.key]
             if object_ not in device.wanted or taken or self._may_have_caused(device, object_):
                 continue
-            since = [one for one in told if one.t >= device.wanted[object_]]
+            since = [one for one in told if one.t >= device.wanted[object_] and object_ in self._confirmed(device)]
             failed = [one for one in since if one.failed and one.version == newest.key[1]]
             if since and (failed if raised else self._is("the ledger takes what was told for applied")):
                 self.planted |= self._incarnations_told
