@@ -91,7 +91,8 @@ class LedgerLook:
     def _owned(self) -> Iterator[MatcherPartition]:
         for number in range(PARTITIONS):
             for matcher in self._matchers:
-                run = matcher.run
+                # One that is stopped answers nobody: what it has handled and not written is not said.
+                run = None if matcher.stopped else matcher.run
                 partition = None if run is None else run.partitions.get(number)
                 if (
                     partition is not None
