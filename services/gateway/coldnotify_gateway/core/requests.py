@@ -80,7 +80,7 @@ class RequestMaker:
             page_bytes=session.link.page_bytes,
             descriptions=session.descriptions,
             channels_in_order=session.channels_in_order,
-            all_unsettled=session.all_unsettled and not announced,
+            all_unsettled=session.all_unsettled and not session.opened,
         )
         if channels is not None:
             said.streams.add(

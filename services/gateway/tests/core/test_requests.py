@@ -9,6 +9,7 @@ from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_DESCRIPTIONS,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
+    CAPABILITY_UNSETTLED,
     KINDS_DESCRIPTIONS,
 )
 from coldnotify_testkit.device_frames import EPOCH, ack, hello, register, sync, unregister
@@ -118,6 +119,23 @@ def test_an_announcement_that_is_not_in_sync_is_told(bench):
     bench.inbox(opened(1, request.open.ask, in_sync=False))
     assert not wire.take()[0].welcome.in_sync
     assert bench.session(1).state is SessionState.UNSYNCED
+
+
+@pytest.mark.parametrize("in_sync", [True, False])
+def test_an_open_repeats_the_hellos_report_of_all_that_is_unsettled_until_the_welcome(bench, in_sync):
+    bench.answers_beats = True
+    wire = bench.opening(hello(wanted=("a",), capabilities=CAPABILITY_UNSETTLED))
+    bench.later(12)
+    first, *_, last = [request.open for request in bench.requests if request.HasField("open")]
+    assert first.all_unsettled
+    assert (last.again, last.all_unsettled) == (True, True)
+    bench.inbox(opened(1, last.ask, in_sync=in_sync))
+    if not in_sync:
+        bench.say(wire, sync(0, "a", last=True))
+    bench.take_requests()
+    bench.inbox(number=bench.number + 2)
+    (request,) = bench.take_requests("open")
+    assert (request.open.again, request.open.all_unsettled) == (True, False)
 
 
 DESCRIBING = CAPABILITY_NAMES | CAPABILITY_QUERIES | CAPABILITY_DESCRIPTIONS
