@@ -6,11 +6,15 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify._core.delivery.unsettled import UnsettledTold
+from coldnotify_gateway.core.identified import Identified
+from coldnotify_gateway.core.outputs import Output, Produce
 from coldnotify_gateway.core.requests import RequestMaker as GatewayRequests
 from coldnotify_matcher.engine.clients import unsettled_registrations
+from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
 from coldnotify_matcher.engine.writing import client_records
-from coldnotify_simulation.scripted import Rule, check, connected
+from coldnotify_simulation.operating import SimulatedOperator
+from coldnotify_simulation.scripted import Rule, check, connected, link_of, no_matcher, registered, until_request
 
 
 def a_callback_that_takes_its_time_behind_a_registration() -> None:
@@ -34,6 +38,49 @@ def a_callback_that_raises_too_often_then_a_takeover() -> None:
     world.run(60.0)  # its cursor is stored, too
     for matcher in world.matchers:
         matcher.kill()
+        matcher.start()
+    world.run(20.0)
+    world.calm()
+    world.settle([client])
+
+
+def a_matcher_that_dies_before_it_has_a_forgotten_clients_whole_set() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    world.publish_next(client.key_of("b"))
+    world.run(15.0)  # its cursor passes that
+    operator = SimulatedOperator(1, world)
+    operator.end()
+    operator.ask(client, forget=True)
+    world.register(client, "b")
+    until_request(world, "sync")
+    link_of(client).stall(15.0)
+    for matcher in world.matchers:
+        matcher.kill()
+        matcher.start()
+    world.run(20.0)
+    world.calm()
+    world.settle([client])
+
+
+def a_connection_that_is_asked_for_again_behind_the_next_one() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    world.publish_next(client.key_of("b"))
+    world.run(15.0)  # its cursor passes that
+    world.register(client, "c")
+    world.clock.run_until(lambda: "c" in registered(world, client))
+    no_matcher(world)  # what it says of that is not answered
+    world.run(3.0)
+    link_of(client).cut("its gateway does not notice", gateway_notices_s=float("inf"))
+    until_request(world, "open")
+    world.register(client, "b")
+    world.run(0.2)
+    link_of(client).cut("nor does it", client_notices_s=0.0, gateway_notices_s=float("inf"))
+    until_request(world, "open")
+    link_of(client).cut("both notice", client_notices_s=30.0)
+    world.run(3.0)  # so long that the first gateway asks whoever takes over
+    for matcher in world.matchers:
         matcher.start()
     world.run(20.0)
     world.calm()
@@ -78,6 +125,26 @@ def a_cursor_overtakes_what_it_has_passed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def a_hello_says_all_for_as_long_as_its_session() -> Iterator[None]:
+    made = GatewayRequests.open
+
+    def says_all(self: GatewayRequests, session: Identified, now_s: float) -> Output:
+        output = made(self, session, now_s)
+        assert isinstance(output, Produce)
+        output.request.open.all_unsettled = session.all_unsettled
+        return output
+
+    with patch.object(GatewayRequests, "open", says_all):
+        yield
+
+
+@contextmanager
+def whoever_was_displaced_comes_back() -> Iterator[None]:
+    with patch.object(GatewayView, "retire", lambda *_: None):
+        yield
+
+
 HOLDS: Mapping[Callable[[], None], list[Rule]] = {
     a_callback_that_takes_its_time_behind_a_registration: [
         what_is_asked_for_counts_as_taken,
@@ -86,6 +153,8 @@ HOLDS: Mapping[Callable[[], None], list[Rule]] = {
         frames_are_not_taken_in,
     ],
     a_callback_that_raises_too_often_then_a_takeover: [nothing_of_it_is_stored, a_cursor_overtakes_what_it_has_passed],
+    a_matcher_that_dies_before_it_has_a_forgotten_clients_whole_set: [a_hello_says_all_for_as_long_as_its_session],
+    a_connection_that_is_asked_for_again_behind_the_next_one: [whoever_was_displaced_comes_back],
 }
 
 

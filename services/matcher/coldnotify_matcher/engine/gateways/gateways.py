@@ -87,8 +87,8 @@ class GatewayView:
         self._retired.add(number)
 
     def has_retired(self, number: int) -> bool:
-        """Returns true if this session is over, and was in the fan-out index or ended by an operator: it must not come
-        back under this number."""
+        """Returns true if this session is over, and was in the fan-out index, displaced, or ended by an operator: it
+        must not come back under this number."""
         return number in self._retired or number in self._retired_before
 
     def turn_retired(self) -> None:

@@ -37,7 +37,8 @@ class Opening:
         self._streams = streams
 
     def displaced(self, gateway: GatewayView, number: int) -> None:
-        """Close a session whose client has opened another one since."""
+        """Close a session whose client has opened another one since. It does not come back: its Hello is outdated."""
+        gateway.retire(number)
         self._state.tell_closed(gateway, number, CloseCode.DISPLACED, _DISPLACED)
 
     def on_open(

@@ -1,5 +1,6 @@
 """Of a client's Opens in a row only the last is answered, and the outcome is that of one after the other."""
 
+import pytest
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, EngineBench, closed, kinds, opened
 from hypothesis import given
@@ -31,6 +32,22 @@ def test_one_that_has_not_left_is_told_that_it_is_displaced() -> None:
 
     assert closed(items) == [(1, CloseCode.DISPLACED)]
     assert [told.session for told in opened(items)] == [2]
+
+
+@pytest.mark.parametrize("in_a_row", [True, False])
+def test_one_that_was_displaced_does_not_come_back_once_the_other_has_left(*, in_a_row: bool) -> None:
+    """Its Hello is outdated: its registrations, and its report of all that is unsettled."""
+    bench = EngineBench()
+    bench.open(session=1)
+    if not in_a_row:
+        bench.settle()
+    bench.open(["a"], register=["a"], session=2, gateway=OTHER_GATEWAY)
+    bench.leave(session=2, gateway=OTHER_GATEWAY)
+    bench.settle()
+    bench.told.clear()
+    bench.open(session=1, again=True)
+
+    assert closed(bench.items()) == [(1, CloseCode.UNKNOWN_SESSION)]
 
 
 def test_a_hello_asked_again_while_the_matcher_was_away_still_displaces_the_session_of_before() -> None:
