@@ -29,12 +29,16 @@ def said(bench: EngineBench) -> dict[str, tuple[bool, int, str]]:
 
 
 def hello(
-    bench: EngineBench, *wanted: str, register: tuple[str, ...] = (), all_: bool = True, session: int = 1
+    bench: EngineBench,
+    *wanted: str,
+    register: tuple[str, ...] = (),
+    all_: bool = True,
+    session: int = 1,
+    again: bool = False,
 ) -> None:
-    bench.request(
-        session,
-        open=internal_pb2.Open(digest=digest(wanted), register=register, epoch=EPOCH, ask=1, all_unsettled=all_),
-    )
+    said = internal_pb2.Open(digest=digest(wanted), register=register, epoch=EPOCH, ask=1, all_unsettled=all_)
+    said.again = said.never_opened = again
+    bench.request(session, open=said)
     bench.settle()
 
 
@@ -99,9 +103,12 @@ def test_a_registration_in_the_middle_of_a_session_is_pending_if_the_client_can_
     assert said(bench) == {"b": (False, 0, "")}
 
 
-def test_who_is_an_older_library_now_is_not_believed_any_more(bench: EngineBench) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_who_is_an_older_library_now_is_not_believed_any_more(bench: EngineBench, *, again: bool) -> None:
+    """`again`: the first Open of its session was lost."""
     hello(bench, "a", register=("a",))
-    hello(bench, "a", "b", register=("b",), all_=False, session=2)
+    bench.leave()
+    hello(bench, "a", "b", register=("b",), all_=False, session=2, again=again)
     assert (client(bench).tells_unsettled, said(bench)) == (False, {})
 
 

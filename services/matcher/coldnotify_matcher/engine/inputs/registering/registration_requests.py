@@ -97,8 +97,9 @@ class RegistrationRequests:
         if request.all_unsettled:
             unsettled_registrations.tells(client, can=True)
             unsettled_registrations.say_all(client, pending, now_ms)
-        elif pending and not request.again:
-            # Its library is an older one now, or its gateway is.
+        elif pending:
+            # Its library is an older one now, or its gateway is. So also in an Open again, which has some only if no
+            # Opened came: the first one may be lost.
             unsettled_registrations.tells(client, can=False)
         self._state.note_registrations(offset, client)
 
