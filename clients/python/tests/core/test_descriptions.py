@@ -189,6 +189,26 @@ def test_a_registration_is_not_settled_while_the_description_that_its_answer_rep
     assert bench.client.next_job(bench.now) is None
 
 
+def test_a_query_does_not_wait_for_an_unpublished_member_whose_description_nobody_asks_for_any_more() -> None:
+    lamps, rooms = KeptQuery(members=frozenset("a")), KeptQuery(members=frozenset("a"), descriptions={"a": b"{}"})
+    bench = ClientBench(replace(kept("a"), queries={LAMPS.text: lamps, ROOM.text: rooms}))
+    for number, query in enumerate((LAMPS, ROOM), 1):
+        bench.client.application.subscribe(query, number)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(caught_up=wire.CaughtUp(complete=10, sets_digest=1))  # the service holds others
+    bench.out()
+    hashes = [LAMPS.hash, ROOM.hash]
+    bench.say(registered=wire.Registered(request=1, kinds=KINDS))
+    bench.say(registered=wire.Registered(begun=hashes))
+    bench.say(notification=wire.Notification(name="a", answer=True, entered=hashes[:1], description=b'{"on":true}'))
+    bench.say(registered=wire.Registered(answered=hashes))
+    bench.say(caught_up=wire.CaughtUp(complete=11))
+    bench.client.tick(bench.now)
+    assert bench.client.next_job(bench.now) is None
+    assert bench.client._document().pending_queries == {}
+
+
 def test_a_version_that_is_told_again_to_those_it_entered_for_is_told_also_after_a_crash() -> None:
     """Another callback was told it, and it comes with a description that is new to that one's query."""
     known = kept("a", descriptions={"a": b"{}"})

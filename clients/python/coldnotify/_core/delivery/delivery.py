@@ -414,10 +414,14 @@ class Delivery:
         self._applied(name, slot, update)
 
     def _pass_over(self, name: str, slot: Slot) -> None:
-        """A version of a member that nobody has a callback for: its queries know that they missed it."""
+        """A version of a member that nobody has a callback for: its queries know that they missed it. That there is no
+        version is what no query waits for that does not ask for descriptions.
+        """
         if slot.waiting is not None:
             self.queries.missed(name)
             self.queries.replaced(name)
+            if slot.waiting.version is None:
+                self.queries.told(name, slot.waiting.floor)
         slot.waiting = None
         if slot.running is None:
             self._drop(name)
