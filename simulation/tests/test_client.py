@@ -1,8 +1,14 @@
 """A simulated client, where its model could break a promise by itself."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from coldnotify._core.client import Client as Core
 from coldnotify._core.interests.since import Since
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import SimulatedClient
+from coldnotify_simulation.scripted import check, connected, must
 from coldnotify_simulation.world import World
 
 TASKS = "tasks"
@@ -80,3 +86,25 @@ def test_versions_do_not_wait_for_a_members_callback_that_always_raises() -> Non
     world.calm()
     world.settle([client])
     second_opinion.ask(world)
+
+
+def a_client_wants_more_while_it_says_bye() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    world.shut_down(client)
+    client.register("b")
+    world.clock.run_until(lambda: not client.alive)
+    client.wish.clear()
+    world.start_client(client)
+    must("b" in client.wanted, "P5: what its application registered for before the end is not saved")
+
+
+@contextmanager
+def the_end_does_not_wait_for_the_disk() -> Iterator[None]:
+    finished = property(lambda self: self._said_bye and not self._link and not self._connecting)
+    with patch.object(Core, "finished", finished):
+        yield
+
+
+def test_registrations_while_a_client_says_bye_are_saved_before_its_end() -> None:
+    check(a_client_wants_more_while_it_says_bye, the_end_does_not_wait_for_the_disk)
