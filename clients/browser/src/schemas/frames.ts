@@ -59,6 +59,6 @@ export class FrameBuffer {
         return { length, width: i + 1 };
       }
     }
-    throw new FrameError(`frame length is not a varint of at most ${FRAME_LENGTH_BYTES_MAX} bytes`);
+    throw new FrameError(`frame length is no varint of at most ${FRAME_LENGTH_BYTES_MAX} bytes`);
   }
 }
