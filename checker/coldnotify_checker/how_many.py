@@ -8,8 +8,7 @@ there could not have been as many as agreed, by the highest possible count:
 - each object counts that anybody published, or may have;
 - each other client counts that connected and did not leave more than GONE_US before; and the client itself, if it had
   been there: its partition's new matcher may count its last session for a moment;
-- each registration counts that any client has ever asked for; and the refused one itself, if it had been asked for
-  before: the new matcher may count for a moment what its former one had, before Kafka lost it.
+- each registration counts that any client has ever asked for.
 
 Excess is not judged: how far a limit may be exceeded depends on the number of matchers.
 """
@@ -56,8 +55,6 @@ class _Tenant:
     """Clients that have connected more than once."""
     asked: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """By client, the names it ever registered."""
-    asked_again: set[tuple[str, str]] = field(default_factory=set)
-    """(client, object): those that a client has registered more than once."""
 
     def lowest(self, limit: str, at_us: int) -> float | None:
         """The lowest that may count at this time; None: that is agreed in none of them."""
@@ -111,10 +108,7 @@ class _Judging:
                 if gone_at.get(event.client, 0) is None:
                     gone_at[event.client] = event.t
             case Register():
-                tenant = self._tenant(event.client)
-                if event.object in tenant.asked[event.client]:
-                    tenant.asked_again.add((event.client, event.object))
-                tenant.asked[event.client].add(event.object)
+                self._tenant(event.client).asked[event.client].add(event.object)
             case RegisterQuery():
                 self._tenant(event.client).asked[event.client].add(f"query {event.query}")
             case Subscribe():
@@ -152,9 +146,7 @@ class _Judging:
         self._verdict.statistics.refused += 1
         tenant = self._tenant(event.client)
         most = tenant.lowest(_REGISTRATIONS, event.t)
-        others = sum(map(len, tenant.asked.values()))
-        if (event.client, event.object) not in tenant.asked_again:
-            others -= event.object in tenant.asked[event.client]
+        others = sum(map(len, tenant.asked.values())) - (event.object in tenant.asked[event.client])
         words = f"{event.client}'s registration of {event.object} was refused by {_REGISTRATIONS}"
         if most is None:
             self._add(f"{words}, which nobody had agreed to", event)

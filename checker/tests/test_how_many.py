@@ -123,16 +123,6 @@ def test_a_client_may_count_for_a_moment_after_it_left() -> None:
     assert "at most 2 others were there" in found
 
 
-def test_a_registration_that_was_lost_may_count_for_a_moment_beside_its_next_one() -> None:
-    """Its partition's new matcher counts what its former one had."""
-    events = [agreed(0, registrations_max=REGISTRATIONS + 1), *full()[1:]]
-    assert "at most 5 others were there" in wrong(events)[0]
-    earlier = Register(t=30 * SECOND_US, client=name(0), object=f"{DOMAIN}/g/one-more")
-    assert wrong([*events, earlier]) == []
-    of_another = Register(t=30 * SECOND_US, client=name(0), object=f"{DOMAIN}/g/o0")
-    assert "at most 5 others were there" in wrong([*events, of_another])[0]
-
-
 def test_a_publish_to_an_existing_object_must_not_be_refused() -> None:
     events = [*full(), *published(0, 90 * SECOND_US, refused=True, id_=77)]
     assert wrong(events) == [f"a publish of {DOMAIN}/g/o0 was refused by objects_max, and it was there"]

@@ -16,6 +16,7 @@ from coldnotify_matcher.engine.tenants.ceilings import Ceilings, HeldAgreement
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
+from coldnotify_schemas.tenant_usage import partition_node
 from coldnotify_schemas.wire_pb2 import Refusal
 from coldnotify_streams.core.partition_progress import OwningPhase
 
@@ -106,10 +107,12 @@ class SimulatedHolding:
             clients, registrations = clients + stock[1], registrations + stock[2]
             said = partition.engine.state.generation, stock[1], stock[2]
             self.world.clock.later(self.random.uniform(*_HEARD_S), partial(self._hear, number, said))
+        elsewhere: dict[str, tuple[int, int, int]] = {}
         for number, (_, of_clients, of_registrations) in self._said.items():
             if number not in here:
                 clients, registrations = clients + of_clients, registrations + of_registrations
-        held = HeldAgreement(DOMAIN, clients_max, registrations_max, clients, registrations)
+                elsewhere[partition_node(number)] = 0, of_clients, of_registrations
+        held = HeldAgreement(DOMAIN, clients_max, registrations_max, clients, registrations, elsewhere)
         matcher.rules.ceilings.agree([held] if self._limits != (None, None) else [])
 
     def _hear(self, number: int, said: tuple[int, int, int]) -> None:

@@ -1,6 +1,6 @@
 """Admits or refuses publishes, by each tenant's token buckets at this node and its share of the agreement. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from math import exp
 from typing import NamedTuple
 
@@ -106,16 +106,13 @@ class Gate:
         counters.admitted_bytes += size_bytes
         return Admitted(tenant.name)
 
-    def held_elsewhere(self, tenant: str, here: Iterable[str], now_s: float) -> tuple[int, int, int]:
-        """Returns the numbers of objects, clients and registrations that the tenant has in partitions other than
-        `here`, according to its verdict; zeros without a valid verdict."""
+    def held_elsewhere(self, tenant: str, here: Collection[str], now_s: float) -> dict[str, tuple[int, int, int]]:
+        """Returns the numbers of objects, clients and registrations that the tenant has in each partition other than
+        `here`, by its node's name, according to its verdict; nothing without a valid verdict."""
         standing = self._standing(tenant, now_s)
-        found = [0, 0, 0]
-        if standing is not None:
-            not_here = standing.verdict.held.keys() - set(here)
-            for node in not_here:
-                found = [a + b for a, b in zip(found, standing.verdict.held[node], strict=True)]
-        return found[0], found[1], found[2]
+        if standing is None:
+            return {}
+        return {node: has for node, has in standing.verdict.held.items() if node not in here}
 
     def full_of_objects(self, domain: str, now_s: float) -> GateRefused | None:
         """Returns a refusal if another object would exceed the limit of the domain's tenant; None if it would not, as

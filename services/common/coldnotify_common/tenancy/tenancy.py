@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from typing import NamedTuple
 
 import structlog
@@ -81,6 +82,8 @@ class HeldLimit(NamedTuple):
     registrations_max: int | None
     clients: int
     registrations: int
+    elsewhere: Mapping[str, tuple[int, int, int]]
+    """Those among them that other nodes serve: objects, clients and registrations by the partition's node."""
 
 
 class Tenancy:
@@ -183,15 +186,13 @@ class Tenancy:
         """Returns the limits of all tenants with a limit on clients or registrations: for matchers."""
         with self.lock:
             now_s = time.monotonic()
-            here = [partition_node(partition) for partition in self._held]
+            here = {partition_node(partition) for partition in self._held}
             found = []
             for tenant in self.table.limited_held():
                 elsewhere = self.gate.held_elsewhere(tenant.name, here, now_s)
-                _, clients, registrations = _plus(elsewhere, self._here.get(tenant.name, _NOTHING))
-                agreed = tenant.agreement
-                found.append(
-                    HeldLimit(tenant.name, agreed.clients_max, agreed.registrations_max, clients, registrations)
-                )
+                _, clients, registrations = reduce(_plus, elsewhere.values(), self._here.get(tenant.name, _NOTHING))
+                most = tenant.agreement.clients_max, tenant.agreement.registrations_max
+                found.append(HeldLimit(tenant.name, *most, clients, registrations, elsewhere))
             return found
 
     def full_of_objects(self, domain: str) -> GateRefused | None:

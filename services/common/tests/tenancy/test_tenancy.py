@@ -192,15 +192,16 @@ def test_what_a_partition_has_is_said_in_its_name_by_its_owner(tenancy: Tenancy)
 def test_a_matcher_knows_its_own_partitions_exactly_and_others_by_the_verdict(tenancy: Tenancy) -> None:
     tenancy.on_tenant(b"acme", record("a", clients_max=10, registrations_max=20))
     tenancy.on_tenant(b"free", record("f", objects_max=5))
-    assert tenancy.held_limits() == [("acme", 10, 20, 0, 0)]
+    assert tenancy.held_limits() == [("acme", 10, 20, 0, 0, {})]
     held = {"partition-0": (1, 1, 1), "partition-1": (0, 4, 6), "partition-2": (0, 2, 2)}
     verdict = Verdict(at_ms=int(time.time() * 1000), until_ms=0, held=held)
     tenancy.on_verdict(b"acme", encode_verdict(verdict))
-    assert tenancy.held_limits() == [("acme", 10, 20, 7, 9)]
+    assert tenancy.held_limits() == [("acme", 10, 20, 7, 9, held)]
     tenancy.holds([PartitionStock(0, "7", {"a": (0, 5, 5)}), PartitionStock(3, "7", {"a": (0, 1, 0)})])
-    assert tenancy.held_limits() == [("acme", 10, 20, 12, 13)], "it has come to 5 in partition 0, and has partition 3"
+    del held["partition-0"]
+    assert tenancy.held_limits() == [("acme", 10, 20, 12, 13, held)], "5 are in partition 0 now, and 1 in partition 3"
     tenancy.on_verdict(b"acme", None)
-    assert tenancy.held_limits() == [("acme", 10, 20, 6, 5)], "without a verdict, what is certain"
+    assert tenancy.held_limits() == [("acme", 10, 20, 6, 5, {})], "without a verdict, what is certain"
     tenancy.on_tenant(b"acme", None)
     assert tenancy.held_limits() == []
 

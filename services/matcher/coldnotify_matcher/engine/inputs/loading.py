@@ -117,6 +117,7 @@ class Loading:
         state.at = None
         state.generation = generation
         state.live = True
+        state.rules.ceilings.take_over(state.partition, state.tallies)
         self._outbox.tell_all(inboxes)
         online = [client for client in state.clients.values() if client.session is not None]
         for client in online:

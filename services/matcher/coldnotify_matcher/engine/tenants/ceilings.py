@@ -1,15 +1,19 @@
 """Ceilings of sessions and registrations: a `Ceiling` holds those of one tenant as one matcher knows them.
 
 The matcher counts its own partitions' sessions and registrations as they come and go, so these counts are exact. Counts
-of other matchers are as old as the verdict that brings them. All partitions of a matcher share a tenant's ceiling. No
-existing session or registration is removed: a lowered ceiling holds up new ones until enough have left.
+of other matchers are as old as the verdict that brings them. A partition that is taken over counts by what it has, and
+no longer by what its former matcher said. All partitions of a matcher share a tenant's ceiling. No existing session or
+registration is removed: a lowered ceiling holds up new ones until enough have left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
+
+from coldnotify_schemas.tenant_usage import partition_node
 
 from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
 from coldnotify_matcher.engine.tenants.of_tenants import OfTenants
@@ -28,12 +32,14 @@ class HeldAgreement(NamedTuple):
     registrations_max: int | None
     clients: int
     registrations: int
+    elsewhere: Mapping[str, tuple[int, int, int]] = MappingProxyType({})
+    """Those among them that other matchers have, as objects, clients and registrations by the partition's node."""
 
 
 class Ceiling:
     """Limits one tenant at this matcher."""
 
-    __slots__ = ("clients", "clients_max", "registrations", "registrations_max", "tenant")
+    __slots__ = ("_elsewhere", "clients", "clients_max", "registrations", "registrations_max", "tenant")
 
     def __init__(self, tenant: str) -> None:
         """Begin without a limit."""
@@ -41,11 +47,20 @@ class Ceiling:
         self.clients_max: int | None = None
         self.registrations_max: int | None = None
         self.clients = self.registrations = 0
+        self._elsewhere: dict[str, tuple[int, int, int]] = {}
 
     def agree(self, held: HeldAgreement) -> None:
         """Apply this agreement and these counts from now on."""
         self.clients_max, self.registrations_max = held.clients_max, held.registrations_max
         self.clients, self.registrations = held.clients, held.registrations
+        self._elsewhere = dict(held.elsewhere)
+
+    def take_over(self, node: str, clients: int, registrations: int) -> None:
+        """Count these for a partition that is served here from now on, if it was counted as another matcher's."""
+        former = self._elsewhere.pop(node, None)
+        if former is not None:
+            self.clients += clients - former[1]
+            self.registrations += registrations - former[2]
 
     def why_no_client(self) -> str:
         """Returns the reason why no session may be added; "": one may."""
@@ -75,6 +90,17 @@ class Ceilings:
         self._tenants.keep_only(wanted)
         for tenant, held in wanted.items():
             self._tenants.get(tenant, partial(Ceiling, tenant)).agree(held)
+
+    def take_over(self, partition: int, tallies: Mapping[str, DomainTally]) -> None:
+        """Count what domains have in a partition that is served here from now on, in place of what its former matcher
+        said."""
+        counts = dict.fromkeys(self._tenants.all(), (0, 0))
+        for domain, tally in tallies.items():
+            if (ceiling := self.of(domain)) is not None:
+                clients, registrations = counts[ceiling]
+                counts[ceiling] = clients + tally.clients, registrations + tally.registrations
+        for ceiling, has in counts.items():
+            ceiling.take_over(partition_node(partition), *has)
 
     def of(self, domain: str) -> Ceiling | None:
         """Returns the ceiling of the domain's tenant; None: it has none."""

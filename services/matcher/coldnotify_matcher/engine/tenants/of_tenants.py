@@ -34,6 +34,10 @@ class OfTenants(Generic[K]):
             self._by_tenant[tenant] = make()
         return self._by_tenant[tenant]
 
+    def all(self) -> list[K]:
+        """Returns the values of all tenants that have one."""
+        return list(self._by_tenant.values())
+
     def of(self, domain: str) -> K | None:
         """Returns the value of the domain's tenant; None: it has none."""
         if not self._by_tenant:

@@ -5,6 +5,7 @@ from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.tenants.ceilings import REFUSED_KNOWN_MAX, Ceilings, HeldAgreement, RefusedClients
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.tenant_usage import partition_node
 from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, EngineBench, query_interest
 
 CLIENTS_WORDS = f"tenant {DOMAIN} is above its agreement: clients_max is "
@@ -199,6 +200,28 @@ def test_a_partition_that_is_only_followed_adds_to_no_ceiling() -> None:
     assert (ceiling.clients, ceiling.registrations) == (2, 2)
     bench.load()
     assert (ceiling.clients, ceiling.registrations) == (2, 2), "what is loaded was counted by whoever had it"
+
+
+@pytest.mark.parametrize("former", [(9, 2, 3), (9, 0, 0)])
+def test_a_partition_that_is_taken_over_counts_by_what_it_has(former: tuple[int, int, int]) -> None:
+    """Of what its former matcher said, Kafka may have lost some, which is registered again."""
+    ceilings = Ceilings()
+    bench = EngineBench(rules=Rules(ceilings=ceilings))
+    node, another = partition_node(bench.engine.state.partition), (0, 1, 1)
+    elsewhere = {node: former, "another": another}
+    lost = HeldAgreement("another.domain", 5, 9, 1, 4, {node: (1, 1, 4)})
+    ceilings.agree([HeldAgreement(DOMAIN, 5, 9, 1 + former[1], 1 + former[2], elsewhere), lost])
+    ceiling, of_lost = ceilings.of(DOMAIN), ceilings.of("another.domain")
+    assert ceiling is not None
+    assert of_lost is not None
+    bench.load()
+    assert (ceiling.clients, ceiling.registrations) == (1, 1), "it has nothing, the other partition counts on"
+    assert (of_lost.clients, of_lost.registrations) == (0, 0)
+    bench.opened("a", session=1, client="client-1")
+    assert (ceiling.clients, ceiling.registrations) == (2, 2)
+    ceilings.agree([HeldAgreement(DOMAIN, 5, 9, 2, 5, {node: (0, 1, 4), "another": another})])
+    bench.load()
+    assert (ceiling.clients, ceiling.registrations) == (2, 2)
 
 
 def test_ceilings_are_shared_by_a_tenants_domains_and_end_with_the_agreement() -> None:
