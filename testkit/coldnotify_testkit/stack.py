@@ -155,6 +155,11 @@ class Up:
         self._ready_file.unlink(missing_ok=True)
         wait_for(lambda: not any(_alive(pid) for pid in pids), "all parts are dead")
 
+    def hang_up(self) -> None:
+        """SIGHUP to the supervisor."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
+
     def stop(self) -> int:
         """SIGTERM; returns the exit code."""
         assert self._process is not None

@@ -188,3 +188,16 @@ def test_the_console_wants_a_token_shows_what_it_grants_and_nothing_once_it_is_r
             "its stream is ended",
         )
         assert secured.get("/v1/overview", token=good.text)[0] == 401
+
+
+def test_a_hangup_of_up_has_the_services_read_their_certificates_again(secured: Secured) -> None:
+    up = secured.up
+
+    def reloaded() -> int:
+        return sum("certificates reloaded" in line for line in up.log_lines())
+
+    before = reloaded()
+    up.hang_up()
+    wait_for(lambda: reloaded() == before + 2, "the gateway and the HTTP service have read them")
+    assert up.running
+    assert up.dead(up.report["pids"]) == []

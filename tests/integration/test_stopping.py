@@ -11,7 +11,7 @@ from urllib.request import Request
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
-from coldnotify_testkit.command import RunningCommand
+from coldnotify_testkit.command import RunningCommand, http_status
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.waiting import WAIT_S
 
@@ -167,3 +167,11 @@ def test_ports_for_looking_in_hold_up_no_stop(parts: Parts) -> None:
         assert head.read_to_end() == b""
         assert refused.read_to_end().count(b"HTTP/1.1") == 1
         assert [one.read_to_end()[:12] for one in asked] == [b"HTTP/1.1 503"] * len(asked)
+
+
+def test_a_hangup_stops_no_service(parts: Parts) -> None:
+    for name, service in parts.services.items():
+        service.send(signal.SIGHUP)
+        assert http_status(parts.ports["gateway_admin" if name == "gateway" else name], "/readyz") == 200
+        # With exit code 0: the hangup came before.
+        parts.stop(name)

@@ -59,6 +59,10 @@ class ChildProcess:
         """None while it runs, else its exit status (negative: the signal)."""
         return self._popen.poll()
 
+    def hang_up(self) -> None:
+        """SIGHUP: a service reads its certificates again."""
+        self._popen.send_signal(signal.SIGHUP)
+
     def stop(self, timeout: float) -> int | None:
         """SIGTERM, after `timeout` seconds SIGKILL; its exit status."""
         for number, seconds in ((signal.SIGTERM, timeout), (signal.SIGKILL, STOP_TIMEOUT_S)):
@@ -223,12 +227,20 @@ class Supervisor:
         self._known_pids: dict[str, int] = {}
         self._all_ready = False
         self._stages_begun = 0
+        self._hung_up = False
+
+    def on_hangup(self) -> None:
+        """Passes a SIGHUP on to the services, soon."""
+        self._hung_up = True
 
     def run(self, stop: StopFlag) -> None:
         """Until `stop`, or KeepsDying or NotReady is raised; then all parts are stopped in order."""
         try:
             while not stop.is_set():
                 self._turn()
+                if self._hung_up:
+                    self._hung_up = False
+                    self._pass_on_hangup()
                 stop.wait(LOOK_EVERY_S)
         finally:
             for stage in reversed(self.stages):
@@ -254,6 +266,12 @@ class Supervisor:
             self._known_pids = pids
             self._on_ready()
         self._all_ready = ready
+
+    def _pass_on_hangup(self) -> None:
+        for part in (part for stage in self.stages for part in stage):
+            # Kafka's Java would end by it. A service that is starting may, too, and reads its files anyway.
+            if part.ready and isinstance(part.process, ChildProcess):
+                part.process.hang_up()
 
     def _stop(self, stage: Sequence[Part]) -> None:
         threads = [threading.Thread(target=part.stop, args=(STOP_TIMEOUT_S,)) for part in stage]

@@ -4,6 +4,7 @@ Stands for: object, state, watch
 """
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_testkit.command import RunningCommand, coldnotify, http_status
+from coldnotify_testkit.terminal import on_a_terminal
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 
 class Parts:
@@ -113,6 +116,16 @@ def test_every_service_stops_in_order(parts: Parts) -> None:
     for name in ("http", "gateway", "matcher"):
         assert parts.services[name].stop() == 0, parts.services[name].output
         assert "Traceback" not in parts.services[name].output
+
+
+@pytest.mark.parametrize("name", ["matcher", "http"])
+def test_a_service_whose_terminal_goes_stops_in_order(name: str) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "coldnotify_cli.main", name, f"--{name}-port={port}", "--kafka=127.0.0.1:1"]
+    with on_a_terminal(command, signal.SIG_DFL) as (process, end_terminal):
+        wait_for(lambda: http_status(port, "/healthz") == 200, f"{name} serves")
+        end_terminal()
+        assert process.wait(WAIT_S) == 0
 
 
 def test_variables_that_nobody_knows_are_warned_of(tmp_path: Path) -> None:

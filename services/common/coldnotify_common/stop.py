@@ -1,10 +1,15 @@
-"""Turns SIGTERM and SIGINT into a request to stop in order: a flag for threads, an event for asyncio."""
+"""Turns SIGTERM and SIGINT into a request to stop in order: a flag for threads, an event for asyncio.
+
+SIGHUP stops nothing but a process without its terminal.
+"""
 
 import asyncio
+import errno
 import os
 import select
 import signal
-from collections.abc import Iterator
+import termios
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -77,3 +82,43 @@ def stop_event() -> Iterator[asyncio.Event]:
     finally:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
+
+
+@contextmanager
+def surviving_hangups(reload: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Has SIGHUP call `reload` while the block runs, and end nothing. In the main thread only. Blocks may be nested.
+
+    Where the process' terminal has gone, SIGHUP also stops the process like SIGTERM, unless it was ignored before, as
+    with nohup.
+    """
+    previous = signal.getsignal(signal.SIGHUP)
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        reload()
+        if callable(previous):
+            previous(number, frame)
+        elif previous != signal.SIG_IGN:
+            _stop_without_terminal()
+
+    signal.signal(signal.SIGHUP, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
+def _stop_without_terminal() -> None:
+    if gone := [descriptor for descriptor in (0, 1, 2) if _has_gone(descriptor)]:
+        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for descriptor in gone:
+            os.dup2(nowhere, descriptor)  # a line of the log would raise an error
+        os.close(nowhere)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _has_gone(descriptor: int) -> bool:
+    try:
+        termios.tcgetattr(descriptor)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import click
 from coldnotify_common.settings import settings_options
-from coldnotify_common.stop import stop_flag
+from coldnotify_common.stop import stop_flag, surviving_hangups
 
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import BrokerSettings
@@ -34,15 +34,18 @@ def command_broker(mend: bool, settings: BrokerSettings) -> int:
     """
     if mend:
         return _repair(settings)
-    from coldnotify_kafka.broker import EmbeddedBroker
-
     from coldnotify_cli.kafka_parts import check_nodes
 
     check_nodes(settings.nodes, "--nodes")
     # While Kafka is fetched and started, SIGTERM interrupts as Ctrl-C does: that may take minutes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if settings.nodes > 1:
-        return _run_cluster(settings)
+    with surviving_hangups():
+        return _run_cluster(settings) if settings.nodes > 1 else _run_node(settings)
+
+
+def _run_node(settings: BrokerSettings) -> int:
+    from coldnotify_kafka.broker import EmbeddedBroker
+
     broker = _made(EmbeddedBroker, settings)
     try:
         broker.start()

@@ -27,12 +27,14 @@ def _service(row: PartRow) -> click.Command:
     """The command that runs the part's `run(settings)`."""
 
     def run(settings: ServiceSettings, others: tuple[Settings, ...] = ()) -> int:
+        from coldnotify_common.stop import surviving_hangups
         from coldnotify_common.threads import end_with_any_thread
 
         _warn(settings, others, row.name)
         end_with_any_thread()
-        app: Any = imported(row.app)
-        code = app.run(settings, others) if others else app.run(settings)
+        with surviving_hangups():
+            app: Any = imported(row.app)
+            code = app.run(settings, others) if others else app.run(settings)
         assert isinstance(code, int)
         return code
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 from coldnotify_common.settings import Settings, settings_options
-from coldnotify_common.stop import stop_flag
+from coldnotify_common.stop import stop_flag, surviving_hangups
 
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import UpSettings
@@ -60,8 +60,9 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
                 status.say("\n".join(words))
 
         try:
-            stack.prepare(stop)
-            supervisor.run(stop)
+            with surviving_hangups(supervisor.on_hangup):
+                stack.prepare(stop)
+                supervisor.run(stop)
         finally:
             if ready_file is not None:
                 ready_file.unlink(missing_ok=True)

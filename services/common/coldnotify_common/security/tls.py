@@ -1,6 +1,5 @@
 """TLS of a service's ports: its settings, and its ssl contexts, which can be renewed while it serves."""
 
-import signal
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import structlog
 from coldnotify_common.errors import SettingError
 from coldnotify_common.security.authentication import AuthSettings
 from coldnotify_common.settings import invalid, setting
+from coldnotify_common.stop import surviving_hangups
 
 log = structlog.get_logger()
 
@@ -102,11 +102,8 @@ class ServerTls:
             yield
             return
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self.reload)
-        try:
+        with surviving_hangups(lambda: loop.call_soon_threadsafe(self.reload)):
             yield
-        finally:
-            loop.remove_signal_handler(signal.SIGHUP)
 
     @property
     def _insists(self) -> bool:
