@@ -251,6 +251,10 @@ class SimulatedMessages:
         self._forget_recorded(client)
         self._ended |= {(client, name) for name in self._of.get(client, {})}
 
+    def registers_again(self, client: str) -> None:
+        """Note that a record of its registrations was ended: it registers again, from wherever it is by then."""
+        self._forget_recorded(client)
+
     def on_registered(self, client: str, positions: dict[str, tuple[int, int]]) -> None:
         """A record of them was written. `positions`: by text, (position, epoch)."""
         for text, (position, epoch) in positions.items():

@@ -87,7 +87,7 @@ class World:
             )
             for i in range(clients)
         ]
-        self.registrations_lost = False
+        self.registrations_lost = self.sessions_lost = False
         self.forgotten: set[str] = set()
         """Clients that an operator has had forgotten, or will have once it is handled."""
         self.forgets_nobody = False
@@ -288,6 +288,9 @@ class World:
                 if entry.value is None and client in self.forgotten:
                     self.trace.event("forgotten", client=client)
                     self.messages.forgotten(client)
+                if entry.value is None and self.sessions_lost:
+                    # Nobody knows any more to which topic of requests the record referred, so it may not be believed.
+                    self.messages.registers_again(client)
                 if entry.value is not None:
                     record = msgspec.json.decode(entry.value, type=RegistrationsRecord)
                     self._has_registrations[entry.key] = bool(record.objects or record.interests)
@@ -409,6 +412,8 @@ class World:
             self._note_epoch()
         if name == TOPICS.channels_1d:
             self._note_log(anew=True)
+        if name == TOPICS.sessions:
+            self.sessions_lost = True
         if name == TOPICS.registrations:
             self.registrations_lost = True
             for client in self.clients:

@@ -1,9 +1,11 @@
 """The world keeps its history true: what a record means is what it says there."""
 
+from coldnotify._core.interests.since import OLDEST
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import second_opinion
+from coldnotify_simulation.scripted import connected
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
 
 TOPICS = TopicNames()
@@ -56,3 +58,23 @@ def test_a_version_told_to_a_failed_callback_is_not_a_floor_after_a_removal() ->
     client.mend()
     world.settle([client])
     second_opinion.ask(world)
+
+
+def test_a_client_registers_channels_from_where_it_is_once_two_topics_are_lost() -> None:
+    """Without the sessions nobody knows that its registrations refer to the lost requests: they are not believed."""
+    world = connected("o", channels=True)
+    (client,) = world.clients
+    world.send(client.key_of("x"), b"{}", [])
+    world.register_channel(client, "x", (), OLDEST)
+    for _ in range(20):  # the record of its registrations names a late request
+        world.register_channel(client, "y", (), OLDEST)
+        world.run(1.0)
+        world.unregister_channel(client, "y")
+        world.run(1.0)
+    world.send(client.key_of("x"), b"{}", [])
+    world.run(5.0)
+    world.lose_topic(TOPICS.requests)
+    world.run(15.0)
+    world.lose_topic(TOPICS.sessions)
+    world.settle([client])
+    assert world.wrong_at_rest([client]) == []
