@@ -129,6 +129,20 @@ def loss_that_nobody_hears() -> Unit:
     return unit
 
 
+def missed_behind_a_loss() -> Unit:
+    """The log is another one, and retention has removed its beginning: both are told, each with its reason."""
+    before = _subscribed()
+    before.service.new_channels_epoch()
+    unit = _after_a_power_loss(before)
+    unit.send("tasks", "alarms", "tasks", "others", "alarms", "tasks")
+    unit.service.retain(DOMAIN, GROUP, 3)
+    unit.want_channel(TASKS)
+    unit.want_channel(ALARMS)
+    unit.go(3)
+    unit.stop()
+    return unit
+
+
 def parked() -> Unit:
     """A channel whose callback fails too often: others go on, and the cursor passes; the next message asks again."""
     unit = _live()
@@ -169,6 +183,7 @@ SCRIPTS = (
     void_epoch,
     void_epoch_of_an_empty_log,
     loss_that_nobody_hears,
+    missed_behind_a_loss,
     parked,
     nobody_subscribed_to_the_channel,
 )

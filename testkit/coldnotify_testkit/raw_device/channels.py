@@ -157,7 +157,7 @@ class RawChannels:
                 if said.HasField("after"):
                     self._check(text, known, said.after)
                 if not is_void:
-                    self._tell_loss(text, said.before)
+                    self._tell_loss(text, known + 1)
                 after = said.after if said.HasField("after") else None
                 gap = ChannelGap(after, said.before, wire.Reason.Name(said.reason).removeprefix("REASON_").lower())
                 self._application.missed(text.partition("\0")[0], gap)

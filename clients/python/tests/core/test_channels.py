@@ -386,8 +386,8 @@ def test_another_log(says: bool) -> None:
     assert document(bench) == replace(at(5, TASKS, told=3), channels_epoch=8)
 
 
-def lost_in_an_empty_log() -> ClientBench:
-    """Two channels; their log was made anew, and has nothing yet."""
+def lost() -> ClientBench:
+    """Two channels whose log is another one."""
     bench = ClientBench(at(50, TASKS, ALARMS))
     for number, channel in enumerate((TASKS, ALARMS), 1):
         bench.client.application.subscribe(channel, number)
@@ -396,6 +396,12 @@ def lost_in_an_empty_log() -> ClientBench:
     positions = [wire.Position(interest=one.hash) for one in (TASKS, ALARMS)]
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, streams=[wire.Stream(epoch=8, positions=positions)]))
     bench.say(caught_up=wire.CaughtUp(complete=10))
+    return bench
+
+
+def lost_in_an_empty_log() -> ClientBench:
+    """And it has nothing yet."""
+    bench = lost()
     bench.say(page_end=wire.PageEnd(stream=1, page=1, last=True))
     return bench
 
@@ -563,3 +569,14 @@ def test_a_position_above_the_logs_end_begins_anew_and_the_loss_is_told() -> Non
     bench.say(page_end=wire.PageEnd(stream=1, page=2, last=True, complete=40))
     assert [one.offset for one in tell(bench)] == [35]
     assert document(bench).pending_channels == {}
+
+
+@pytest.mark.parametrize("reason", [wire.RETENTION, wire.UNREADABLE, wire.EXPIRED])
+def test_missed_messages_keep_their_reason_right_behind_a_loss(reason: wire.Reason) -> None:
+    bench = lost()
+    bench.say(missed=wire.Missed(channel=TASKS.hash, before=3, reason=reason, paged=True))
+    message(bench, TASKS, 4, 2, paged=True)
+    loss, missed, told = [one for one in tell(bench) if one.channel == "tasks"]
+    assert loss == Missed("tasks", None, 0, MissedReason.LOST)
+    assert missed == Missed("tasks", None, 3, MissedReason(wire.Reason.Name(reason)))
+    assert told.offset == 4

@@ -257,7 +257,7 @@ export class Channels {
       const known = this.#known(feed);
       if (said.before - 1n > known || (said.reason === REASON.LOST && !feed.tellsLoss)) {
         if (said.after !== undefined && said.after > known) return this.#gap(feed, known, said.before);
-        if (said.reason !== REASON.LOST) this.#lossFirst(feed, said.before);
+        if (said.reason !== REASON.LOST) this.#lossFirst(feed, known + 1n);
         this.#put(feed, new Item(said, known));
       }
     }

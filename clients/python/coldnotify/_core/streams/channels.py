@@ -248,7 +248,7 @@ class Channels:
                 if said.HasField("after") and said.after > known:
                     return self._gap(feed, known, said.before)
                 if said.reason != wire.LOST:
-                    self._loss_first(feed, said.before)
+                    self._loss_first(feed, known + 1)
                 self._put(feed, Item(said, known))
         if not said.paged and said.before:
             self.complete(said.before - 1)
