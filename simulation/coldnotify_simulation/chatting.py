@@ -27,6 +27,7 @@ from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.kafka import Headers
+from coldnotify_simulation.promises import group_partition
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
 
 TOPICS = TopicNames()
@@ -35,6 +36,8 @@ CHANNELS = ["tasks", "news", "log"]
 ATTRIBUTES = ["camera", "solar"]
 _SHARE = 0.4
 """The share of schedules that have channels."""
+_SENT_ANEW = 0.3
+"""The share of these in which retention removes a message just before it is sent again."""
 
 
 class Chatting:
@@ -51,6 +54,7 @@ class Chatting:
         """The size of channels' pages; None: the product's own. With many small pages, messages of high priority come
         between two.
         """
+        self._anew = Random(seed ^ 0x7219)  # likewise
         self._sent: dict[str, list[MessageHeaders]] = {}
         self._ids = 0
         if not self.on:
@@ -102,7 +106,10 @@ class Chatting:
             "state of logs lost": (0.3, self.lose_state),
         }
         always = ("send", "subscribe")
-        return {name: one for name, one in kinds.items() if name in always or self.random.random() < 0.7}
+        drawn = {name: one for name, one in kinds.items() if name in always or self.random.random() < 0.7}
+        if self._anew.random() < _SENT_ANEW:
+            drawn["send anew"] = (self._anew.choice([1, 4]), self.send_anew)
+        return drawn
 
     def wish(self, client: SimulatedClient) -> None:
         """Draws what a client wants at its first start."""
@@ -219,6 +226,21 @@ class Chatting:
             headers = self.random.choice(sent)
             # It says the same, whoever sends it, but for what does not matter.
             self.world.send(key, b'{"m":"%s"}' % headers.id.encode(), message_headers(headers))
+
+    def send_anew(self) -> None:
+        """Repeats a message that retention removes in the same moment, before or behind it; some clients lack it."""
+        draw = self._anew
+        sent = {key: ids for key, ids in self._sent.items() if any(headers.id for headers in ids)}
+        if not sent:
+            return
+        key = draw.choice(list(sent))
+        headers = draw.choice([headers for headers in sent[key] if headers.id][-6:])
+        partition = group_partition(key.split("/")[1])
+        end = self.world.kafka.log(TOPICS.channels_1d, partition).end
+        if draw.random() < 0.3:
+            self.world.send(key, b'{"m":"%s"}' % headers.id.encode(), message_headers(headers))
+        self.world.trim(partition, end)
+        self.world.send(key, b'{"m":"%s"}' % headers.id.encode(), message_headers(headers))
 
     def send_misplaced(self) -> None:
         """Sends to the wrong partition, as a producer does that knows nothing of groups; sometimes twice."""

@@ -40,6 +40,8 @@ class SimulatedMessage:
     headers: MessageHeaders
     repeats: int | None
     """The last record of the channel with the same id, or `moved` header, if that is near enough."""
+    anew: bool = False
+    """True if retention had removed that record before this one was written."""
 
     def is_for(self, attributes: frozenset[str]) -> bool:
         """Returns true if a subscription with these attributes is told it."""
@@ -77,7 +79,8 @@ class Log:
             if before is not None and before >= entry.offset - REPEATS_KNOWN_OFFSETS:
                 repeats = max(before, -1 if repeats is None else repeats)
             self._marks[(key, *mark)] = entry.offset
-        one = SimulatedMessage(entry.offset, at_s, entry.timestamp_ms, entry.value, headers, repeats)
+        anew = repeats is not None and repeats < self.starts[partition]
+        one = SimulatedMessage(entry.offset, at_s, entry.timestamp_ms, entry.value, headers, repeats, anew)
         self.sent.setdefault(key, []).append(one)
 
     def at(self, key: str, offset: int) -> SimulatedMessage | None:
@@ -92,7 +95,8 @@ class Log:
         return sent[first:last]
 
     def is_owed(self, partition: int, one: SimulatedMessage) -> bool:
-        """Returns true if it is not a repeat. A repeat whose original retention has removed cannot be judged."""
+        """Returns true if it is not a repeat. One whose original was removed is owed to who has missed that alone: for
+        how long the removal goes unnoticed, nobody knows."""
         return one.repeats is None
 
     def may_be_told(self, partition: int, one: SimulatedMessage) -> bool:
@@ -126,7 +130,8 @@ class _Subscription:
     """The service may have lost the registration."""
     begun_s: float = 0.0
     """When the application subscribed; 0: a document contained it."""
-    missed: list[tuple[int, int]] = field(default_factory=list)
+    missed: set[int] = field(default_factory=set)
+    """Offsets of records that it was told to have missed, because retention has removed them."""
 
 
 class SimulatedMessages:
@@ -312,6 +317,7 @@ class SimulatedMessages:
         if one.begin is None:
             one.begin = said.offset - 1
         one.before_last, one.position = one.position, said.offset
+        one.missed.discard(said.offset)
 
     def _on_missed(self, client: SimulatedClient, one: _Subscription, said: Missed, *, failed: bool) -> None:
         who, what = client.name, f"that messages of {said.channel!r} are missed before {said.before} ({said.reason})"
@@ -323,7 +329,7 @@ class SimulatedMessages:
                 raise Broken(f"P8: {who} was told {what}, and no log was lost")
             if not failed:
                 one.losses, one.epoch, one.begin, one.judged = self.losses, None, None, True
-                one.position, one.missed = said.before - 1, []
+                one.position, one.missed = said.before - 1, set()
                 one.epoch, one.begin = self._epoch_of(client), said.before - 1
             return
         after = one.position if said.after is None else said.after
@@ -348,6 +354,8 @@ class SimulatedMessages:
             known = log is not self.log or any(after < offset < said.before for offset in unreadable)
         if not known:
             raise Broken(f"P8: {who} was told {what}, and nothing was")
+        if said.reason is MissedReason.RETENTION:
+            one.missed.update(sent.offset for sent in log.between(key, max(after, one.position), said.before))
         if one.begin is None:
             one.begin = after
         one.position = max(one.position, said.before - 1)
@@ -370,7 +378,9 @@ class SimulatedMessages:
         return [
             sent.offset
             for sent in log.between(client.key_of(name), first, end + 1)
-            if log.is_owed(partition, sent) and sent.is_for(one.attributes) and (by_s is None or sent.at_s <= by_s)
+            if (log.is_owed(partition, sent) or (sent.anew and sent.repeats in one.missed))
+            and sent.is_for(one.attributes)
+            and (by_s is None or sent.at_s <= by_s)
         ]
 
     def _must_be_told(self, client: SimulatedClient, one: _Subscription, name: str, end: int, what: str) -> None:

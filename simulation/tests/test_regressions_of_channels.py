@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -9,13 +10,16 @@ from coldnotify._core.interests.since import OLDEST
 from coldnotify_gateway.core import Produce
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channels import channel_requests
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.streams.positions import Positions
 from coldnotify_matcher.engine.tenants.allowances import OutAgreement
+from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import (
@@ -190,6 +194,54 @@ def an_empty_page_is_the_last_one() -> Iterator[None]:
         yield
 
 
+def sent_again_once_retention_has_removed_it(notices_s: float) -> None:
+    """Its subscriber is away. `notices_s`: so long before it is sent again, the removal took place."""
+    world = with_messages("x")
+    (client,) = world.clients
+    for matcher in world.matchers:
+        matcher.kill()
+        matcher.rules = replace(matcher.rules, channel_bounds=ChannelBounds(tail_messages_max=1))
+        matcher.start()
+    world.run(8.0)
+    subscribe(world, "x")
+    world.run(8.0)
+    world.shut_down(client)
+    world.send(client.key_of("x"), b"{}", [("id", b"x3")])
+    world.run(1.0)
+    world.trim(0, world.kafka.log(TOPICS.channels_1d, 0).end)
+    world.run(notices_s)
+    world.send(client.key_of("x"), b"{}", [("id", b"x3")])
+    world.run(8.0)
+    world.start_client(client)
+    must_be_caught_up(world)
+    must(world.messages.counts["missed retention"] == 1, "it is told that the first one is missed")
+
+
+def the_removal_is_known_when_it_is_sent_again() -> None:
+    sent_again_once_retention_has_removed_it(8.0)
+
+
+def the_removal_is_heard_of_after_it_was_sent_again() -> None:
+    sent_again_once_retention_has_removed_it(0.0)
+
+
+@contextmanager
+def what_was_removed_is_repeated_for_ever() -> Iterator[None]:
+    note = Repeats.note
+
+    def noted(self: Repeats, key: str, headers: MessageHeaders, offset: int, _: int) -> bool:
+        return note(self, key, headers, offset, 0)
+
+    with patch.object(Repeats, "note", noted):
+        yield
+
+
+@contextmanager
+def once_a_repeat_always_a_repeat() -> Iterator[None]:
+    with patch.object(Repeats, "take_freed", lambda *_: []):
+        yield
+
+
 CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (
         the_last_channel_goes_before_its_gateway_has_asked,
@@ -202,6 +254,8 @@ CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     ),
     (an_inbox_record_of_a_channel_is_lost, [numbers_say_nothing]),
     (a_page_leaves_empty_that_waits_for_its_tenants_turn, [an_empty_page_is_the_last_one]),
+    (the_removal_is_known_when_it_is_sent_again, [what_was_removed_is_repeated_for_ever]),
+    (the_removal_is_heard_of_after_it_was_sent_again, [once_a_repeat_always_a_repeat]),
 ]
 
 

@@ -10,6 +10,7 @@ import pytest
 from coldnotify._core.streams.channels import Channels
 from coldnotify_gateway.core import WaitingFrames, encoding
 from coldnotify_matcher.engine.channel_logs import repeats
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channels import channel_paging
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
@@ -41,8 +42,8 @@ SLIPS = {
     "a repeat is told after a takeover": Slip(
         Repeats,
         "note",
-        "if repeat:",
-        "if repeat and offset < self.known_from:",
+        "if original < log_start:",
+        "if offset >= self.known_from:\n        return original >= log_start\n    if original < log_start:",
         72,
     ),
     "a stray that was moved twice is told twice": Slip(
@@ -51,6 +52,13 @@ SLIPS = {
         "if headers.moved is not None:",
         "if headers.moved is not None and not headers.moved:",
         155,
+    ),
+    "what repeats a message stays a repeat once that is removed": Slip(
+        ChannelLog,
+        "on_log_start",
+        "self._free_repeats()",
+        "pass",
+        703,
     ),
     "the cursor passes a parked channel": Slip(
         Channels,

@@ -123,7 +123,7 @@ class ChannelLog:
         if offset < self.read:
             return False
         self.on_end(offset + 1)
-        repeat = self.repeats.note(message.key, headers, offset)
+        repeat = self.repeats.note(message.key, headers, offset, self.log_start)
         if repeat:
             if self.repeats.is_full():
                 self.repeats.forget_older()
@@ -161,11 +161,24 @@ class ChannelLog:
                 # The records before the commit are still being read, and some of them never will be.
                 self._begin_at(max(log_start, self.tail.start))
             self.blocks.drop_below(log_start)
+            self._free_repeats()
             return False
         self.last.know_nothing_below(log_start)
         self._begin_at(log_start)
         self.on_end(log_start)
         return True
+
+    def _free_repeats(self) -> None:
+        """Make repeats messages whose originals retention has removed: sessions that are behind read them in blocks.
+
+        They may have been written after the removal, which is noticed later.
+        """
+        for key, offset in self.repeats.take_freed(self.log_start):
+            self.last.note(key, offset)
+            self.tail.drop_below(offset + 1)
+            self.blocks.drop_at(offset)
+            if offset >= self._cell_start:
+                self._cell[key] = None
 
     @property
     def oldest(self) -> int:

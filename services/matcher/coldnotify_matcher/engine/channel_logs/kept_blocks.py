@@ -155,6 +155,12 @@ class Blocks:
         while self._starts and self._summaries[self._starts[0]].next <= offset:
             self._drop(self._starts[0])
 
+    def drop_at(self, offset: int) -> None:
+        """Forget the block that contains this offset, if there is one."""
+        summary = self.at(offset)
+        if summary is not None:
+            self._drop(summary.start)
+
     def _drop(self, start: int) -> None:
         summary = self._summaries.pop(start, None)
         if summary is None:

@@ -1,22 +1,24 @@
 """Repeats: records whose id, or `moved` header, was on one of their channel among REPEATS_KNOWN_OFFSETS before.
 
 They follow from the log alone, so that every reader of a part of it finds the same ones: the followed part is checked
-offset by offset, a part that is read again needs the marks of the blocks before it.
+offset by offset, a part that is read again needs the marks of the blocks before it. A record repeats only what the log
+still has: once retention has removed its original, it is a message like any other.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
+from sys import intern
 from typing import NamedTuple
 
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 
 FOUND_MAX = 500_000
-"""Offsets of repeats that are remembered for one log: 4 MB. For offsets before them, the blocks are checked again."""
+"""Number of repeats that are remembered for one log: 12 MB. For offsets before them, the blocks are checked again."""
 
 
 def marks_of(key: str, headers: MessageHeaders) -> Iterable[int]:
@@ -37,26 +39,33 @@ class Repeats:
         """By mark: its last offset."""
         self._marks: deque[tuple[int, int]] = deque()
         self._found = array("q")
+        self._originals = array("q")
+        """For each of `_found`, the last record before it that it repeats."""
+        self._keys: list[str] = []
+        """For each of `_found`, its channel."""
 
     def __contains__(self, offset: int) -> bool:
         """Returns true if the record at this offset, which is not below `known_from`, is a repeat."""
         place = bisect_left(self._found, offset)
         return place < len(self._found) and self._found[place] == offset
 
-    def note(self, key: str, headers: MessageHeaders, offset: int) -> bool:
-        """Note the next record of the log. Returns true if it is a repeat."""
+    def note(self, key: str, headers: MessageHeaders, offset: int, log_start: int) -> bool:
+        """Note the next record of the log, which begins at `log_start` by now. Returns true if it is a repeat."""
         while self._marks and self._marks[0][0] < offset - REPEATS_KNOWN_OFFSETS:
             at, mark = self._marks.popleft()
             if self._seen.get(mark) == at:
                 del self._seen[mark]
-        repeat = False
+        original = -1
         for mark in marks_of(key, headers):
-            repeat |= mark in self._seen
+            original = max(original, self._seen.get(mark, -1))
             self._seen[mark] = offset
             self._marks.append((offset, mark))
-        if repeat:
-            self._found.append(offset)
-        return repeat
+        if original < log_start:
+            return False
+        self._found.append(offset)
+        self._originals.append(original)
+        self._keys.append(intern(key))
+        return True
 
     def is_full(self) -> bool:
         """Returns true if the older ones must be forgotten."""
@@ -66,7 +75,24 @@ class Repeats:
         """Forget the older half of the repeats."""
         half = len(self._found) // 2
         self.known_from = max(self.known_from, self._found[half])
-        del self._found[:half]
+        self._keep(range(half, len(self._found)))
+
+    def take_freed(self, log_start: int) -> list[tuple[str, int]]:
+        """Returns the records, as (channel, offset), that repeat nothing any more, because the log begins at
+        `log_start` now."""
+        first = bisect_left(self._found, log_start)
+        behind = bisect_right(self._found, log_start + REPEATS_KNOWN_OFFSETS)
+        freed = [place for place in range(first, behind) if self._originals[place] < log_start]
+        records = [(self._keys[place], self._found[place]) for place in freed]
+        if freed:
+            gone = set(freed)
+            self._keep([place for place in range(first, len(self._found)) if place not in gone])
+        return records
+
+    def _keep(self, places: Sequence[int]) -> None:
+        self._found = array("q", [self._found[place] for place in places])
+        self._originals = array("q", [self._originals[place] for place in places])
+        self._keys = [self._keys[place] for place in places]
 
 
 class Marks(NamedTuple):

@@ -30,15 +30,24 @@ class Tail:
         self._by_channel.setdefault(message.key, deque()).append(message)
         self.size_bytes += message.size_bytes
         while self._messages and (self.size_bytes > self._bytes_max or len(self._messages) > self._messages_max):
-            oldest = self._messages.popleft()
-            self.size_bytes -= oldest.size_bytes
-            self.start = oldest.offset + 1
-            if self._high.get(oldest.key) == oldest.offset:
-                del self._high[oldest.key]
-            of_channel = self._by_channel[oldest.key]
-            of_channel.popleft()
-            if not of_channel:
-                del self._by_channel[oldest.key]
+            self._drop_oldest()
+
+    def drop_below(self, offset: int) -> None:
+        """Drop all messages below this offset."""
+        while self._messages and self._messages[0].offset < offset:
+            self._drop_oldest()
+        self.start = max(self.start, offset)
+
+    def _drop_oldest(self) -> None:
+        oldest = self._messages.popleft()
+        self.size_bytes -= oldest.size_bytes
+        self.start = oldest.offset + 1
+        if self._high.get(oldest.key) == oldest.offset:
+            del self._high[oldest.key]
+        of_channel = self._by_channel[oldest.key]
+        of_channel.popleft()
+        if not of_channel:
+            del self._by_channel[oldest.key]
 
     def latest(self, key: str, count_max: int) -> list[ChannelMessage]:
         """Returns the channel's last messages in the tail, in their order."""

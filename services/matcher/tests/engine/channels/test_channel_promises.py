@@ -103,8 +103,8 @@ def _back_of_another_channel(patch: pytest.MonkeyPatch) -> None:
 def _a_repeat_is_told_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
     note = Repeats.note
 
-    def forgetful(self: Repeats, key: str, headers: MessageHeaders, offset: int) -> bool:
-        return offset >= self.known_from and note(self, key, headers, offset)
+    def forgetful(self: Repeats, key: str, headers: MessageHeaders, offset: int, log_start: int) -> bool:
+        return offset >= self.known_from and note(self, key, headers, offset, log_start)
 
     patch.setattr(Repeats, "note", forgetful)
 

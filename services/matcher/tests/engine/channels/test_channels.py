@@ -580,3 +580,38 @@ def test_what_cannot_be_read_is_told_as_missed_behind_what_was_told_last() -> No
     assert bench.blocks_read == [0, 2, 4]
     (page,) = channel_pages(bench.take())
     assert [entry_of(entry) for entry in page.entries] == [("UNREADABLE", 0, 6), (6, 5)]
+
+
+def test_a_repeat_is_told_if_retention_has_removed_its_original() -> None:
+    bench = ChannelsBench()
+    live(bench, "a")
+    bench.send("a", headers=MessageHeaders(id="i"))
+    bench.settle()
+    bench.take()
+    bench.remove_below(1)
+    bench.engine.channels.on_log_start(bench.retention, bench.log_start)
+    bench.send("a", headers=MessageHeaders(id="i"))
+    bench.send("a", headers=MessageHeaders(id="i"))
+    bench.settle()
+
+    assert [said.entry.message.offset for said in channel_fan_outs(bench.take())] == [1]
+
+
+@pytest.mark.parametrize("behind", [0, 3 * BLOCK_OFFSETS])
+def test_a_repeat_is_told_if_its_original_is_missed_and_the_removal_was_noticed_late(behind: int) -> None:
+    """`behind`: so many offsets lie between the repeat and the log's end."""
+    bench = ChannelsBench()
+    for name in ("a", "b", "b"):
+        bench.send(name, headers=MessageHeaders(id=name if name == "a" else ""))
+    bench.read()
+    bench.remove_below(2)
+    bench.send("a", headers=MessageHeaders(id="a"))
+    bench.send("b", gap=behind)
+    bench.read()
+    bench.engine.channels.on_log_start(bench.retention, bench.log_start)
+    bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_BEGINNING)])
+    bench.settle()
+
+    (page,) = channel_pages(bench.take())
+    assert [entry_of(entry) for entry in page.entries] == [("RETENTION", None, 2), (3, 1)]
+    assert page.last
