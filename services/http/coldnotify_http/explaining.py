@@ -6,19 +6,21 @@ The verdict is a word of VERDICTS; `words` explain it to a person, with a remedy
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
+from coldnotify_common.plurals import number_of
+
 Row = Mapping[str, Any]
 
 VERDICTS = {
-    "applied": "it has applied it",
-    "told": "it was told it, at least: its library, of release 0.1.0, cannot say whether its callbacks have returned",
-    "pending": "it was told it, and its callbacks have not returned",
-    "failing": "it was told it, and its callbacks raise: they are tried again",
+    "applied": "it has applied the version",
+    "told": "it was told the version; its library, of release 0.1.0, cannot report whether callbacks returned",
+    "pending": "it was told the version, and its callbacks have not returned",
+    "failing": "it was told the version, and its callbacks raise: they are tried again",
     "parked": "its callbacks raised too often: they are tried again in its next session, or with the next version",
     "complete": "it lacks nothing",
     "unknown_client": "no client of this name is registered",
     "unknown_object": "nothing of this name was published, and nobody is registered for it",
     "not_registered": "it is not registered for the object",
-    "members_unknown": "which objects its queries have is not known now",
+    "members_unknown": "the objects of its queries are not known now",
     "never_published": "it is registered, and nothing was published yet",
     "asleep": "it is not connected",
     "refused": "it may not connect: its tenant has as many clients connected as were agreed",
@@ -159,27 +161,28 @@ def _publish(obj: Row | None, matcher: Row) -> Iterable[TimelineEvent]:
     yield {"when_ms": obj["published_ms"], "step": "publish", "text": text}
 
 
-_MEMBER = {True: "a member", False: "no member", None: "not known whether a member"}
+_MEMBER = {True: "a member", False: "not a member", None: "membership not known"}
 
 
 def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str | None) -> Iterable[TimelineEvent]:
     text = f"the matcher (generation {matcher['generation']}) has read up to offset {matcher['position'] - 1}"
     if matcher["requests_waiting"]:
-        text += f"; {matcher['requests_waiting']} batches of requests wait until it has read further"
+        batches = number_of(matcher["requests_waiting"], "batch of requests", "batches of requests")
+        text += f"; waiting until it has read further: {batches}"
     yield {"when_ms": matcher["now_ms"], "step": "match", "text": text}
     if client is None:
         text = "no client of this name is registered"
     elif object_name is not None:
         registered = obj is not None and obj["client_registered"]
         text = f"the client is {'registered' if registered else 'not registered'} for {object_name}"
-        text += f", one of {client['registered']} interests" if registered else ""
+        text += f" ({number_of(client['registered'], 'registration')} in all)" if registered else ""
         for query in obj.get("client_queries", ()) if obj is not None else ():
             yield {"when_ms": None, "step": "match", "text": text}
             text = f"query {query['query']}: {_MEMBER[query['member']]}; {query['why']}"
     else:
-        text = f"the client is registered for {client['registered']} interests and lacks {len(matcher['lacking'])}"
+        text = f"the client has {number_of(client['registered'], 'registration')} and lacks {len(matcher['lacking'])}"
         if unknown := matcher.get("queries_unknown"):
-            text += f"; which objects {unknown} of its queries have is not known"
+            text += f"; the objects of {unknown} of its queries are not known"
     yield {"when_ms": None, "step": "match", "text": text}
 
 
@@ -224,7 +227,7 @@ def _acknowledgement(client: Row | None, obj: Row | None) -> Iterable[TimelineEv
 def _callbacks(callbacks: Row | None) -> str:
     if callbacks is None:
         return ""
-    raised = f", raised {callbacks['failures']} times" if callbacks["failures"] else ""
+    raised = f", raised {number_of(callbacks['failures'], 'time')}" if callbacks["failures"] else ""
     return f"; callbacks {callbacks['state']}{raised}" + (f": {callbacks['error']}" if callbacks["error"] else "")
 
 

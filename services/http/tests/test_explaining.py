@@ -131,4 +131,4 @@ def test_a_record_that_was_rejected_later_is_said() -> None:
 def test_all_that_a_client_lacks_is_told_where_no_object_is_named() -> None:
     shown = explained(ASLEEP, object_name=None, object=None)
     assert (shown["verdict"], len(shown["lacking"])) == ("asleep", 1)
-    assert any("registered for 3 interests and lacks 1" in one["text"] for one in shown["timeline"])
+    assert any("has 3 registrations and lacks 1" in one["text"] for one in shown["timeline"])

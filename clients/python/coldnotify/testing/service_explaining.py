@@ -8,10 +8,10 @@ from coldnotify.testing.service_shown import PARTITION, shown_object
 from coldnotify.testing.service_state import Name
 
 _WORDS = {
-    "applied": "it has applied it",
-    "told": "it was told it, at least: its library cannot say whether its callbacks have returned",
-    "pending": "it was told it, and its callbacks have not returned",
-    "failing": "it was told it, and its callbacks raise: they are tried again",
+    "applied": "it has applied the version",
+    "told": "it was told the version; its library cannot report whether callbacks returned",
+    "pending": "it was told the version, and its callbacks have not returned",
+    "failing": "it was told the version, and its callbacks raise: they are tried again",
     "parked": "its callbacks raised too often: they are tried again in its next session, or with the next version",
     "complete": "it lacks nothing",
     "unknown_client": "no client of this name is registered",
