@@ -14,6 +14,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
 from coldnotify_common.security.certificates import public_key_hash
 from coldnotify_kafka.broker import free_port
 from coldnotify_kafka.broker.process import end, spawn
@@ -75,6 +76,17 @@ class Browser:
         _call("POST", f"{self._session_url}/window", {"handle": tab})
         self._devtools("Page.bringToFront", {})
 
+    def close_tab(self, tab: str) -> None:
+        """Closes a tab; another one is to be turned to then."""
+        _call("POST", f"{self._session_url}/window", {"handle": tab})
+        _call("DELETE", f"{self._session_url}/window")
+
+    def crash_tab(self, tab: str) -> None:
+        """Kills the process of a tab, which is told nothing; another one is to be turned to then."""
+        _call("POST", f"{self._session_url}/window", {"handle": tab})
+        with pytest.raises(AssertionError, match="tab crashed"):
+            self._devtools("Page.crash", {})
+
     def run(self, script: str, *arguments: Any) -> Any:
         """Returns the result of a function with this body, run in the page."""
         return _call("POST", f"{self._session_url}/execute/sync", {"script": script, "args": list(arguments)})
@@ -112,6 +124,24 @@ class Browser:
     def freeze(self, *, frozen: bool) -> None:
         """The browser gives the page no turn any more, as one that nobody has looked at for long; or again."""
         self._devtools("Page.setWebLifecycleState", {"state": "frozen" if frozen else "active"})
+
+    def block(self) -> None:
+        """Opens a dialog of the page, which does nothing until `go_on`. Another tab is to be turned to meanwhile."""
+        self.run("setTimeout(() => alert())")
+        wait_for(self._has_dialog, "a dialog is open", _TIMEOUT_S)
+
+    def go_on(self, tab: str) -> None:
+        """Closes the dialog of a tab, and brings it to the front."""
+        _call("POST", f"{self._session_url}/window", {"handle": tab})
+        _call("POST", f"{self._session_url}/alert/accept", {})
+        self.turn_to(tab)
+
+    def _has_dialog(self) -> bool:
+        try:
+            _call("GET", f"{self._session_url}/alert/text")
+        except AssertionError:
+            return False
+        return True
 
     def screenshot(self, path: Path, *, whole_page: bool = True) -> None:
         """Saves a screenshot as PNG."""

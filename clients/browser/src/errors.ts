@@ -2,7 +2,7 @@
  * The errors of this library, as the application sees them: those of `sharedErrors.ts`, and two that only a page has.
  *
  *     ColdNotifyError
- *     |-- OpenElsewhere               another page of this browser is this client (reported)
+ *     |-- OpenElsewhere               another page is this client, and shares no session (reported)
  *     `-- PublishGivenUp              disconnect() came before the answer         (rejects `published`)
  *
  * *reported* ones go to `onError`, and are never thrown. OutboxFull is thrown by `publish()` and `send()`; PublishRefused
@@ -15,14 +15,14 @@ import { ColdNotifyError } from "./sharedErrors.js";
 
 export * from "./sharedErrors.js";
 
-/** Another page of this browser (a second tab, mostly) is this client. This one waits until that one is gone. */
+/** Another page of this browser is this client, and its session is not shared. This one waits until that one is gone. */
 export class OpenElsewhere extends ColdNotifyError {
   override name = "OpenElsewhere";
 
   constructor() {
     super(
-      "another page of this browser is this client: this page is told nothing until that one is gone. " +
-        "Pages that are open at the same time need a clientId each",
+      "another page of this browser is this client, and shares no session with this one: it sleeps, is of an older " +
+        "release, or the state or the browser does not allow it. This page is told nothing until that one wakes or is gone",
     );
   }
 }

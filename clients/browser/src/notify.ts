@@ -2,7 +2,9 @@
 
 import { addressesOf } from "./addresses.js";
 import { nowS } from "./clock.js";
+import type { Application } from "./core/application.js";
 import { Client, type Status } from "./core/client.js";
+import type { AnyJob } from "./core/delivery/callbackTurns.js";
 import { type ClientIdentity, decode, type Document, emptyDocument } from "./core/document/document.js";
 import { byChannel, byQuery, channelOf, type Interest, isName, prefixOf } from "./core/interests/interests.js";
 import { type SinceOption, sinceOf } from "./core/interests/since.js";
@@ -14,10 +16,13 @@ import { type ColdNotifyError, StateDamaged } from "./errors.js";
 import type { Description, Notification } from "./notification.js";
 import { newId, type Publication, SessionPublishing } from "./publishing.js";
 import type { Channel, Query, QueryOptions, Registration } from "./registration.js";
-import { Run } from "./run.js";
+import { Run, type Tell } from "./run.js";
 import { checkAttributes, checkChannel, checkName, checkObject, checkPrefix, checkQuery } from "./schemas/names.js";
+import { Follower } from "./follower.js";
+import { Leader } from "./leader.js";
 import { LocalState, type State } from "./state.js";
 import { Subscriptions } from "./subscriptions.js";
+import { canShare, Heard, TabRequests } from "./tabs.js";
 
 /** The client's names, its gateways and its settings; times in seconds. */
 export interface Options extends Partial<ClientSettings> {
@@ -62,10 +67,18 @@ export class Notify {
   readonly #subscriptions: Subscriptions;
   readonly #publications = new Publications(Date.now);
   readonly #publishing: SessionPublishing;
+  /** This tab's requests, and what it holds of those of all tabs. */
+  readonly #requests = new TabRequests(() => this.#asked, () => this.#leader?.others ?? []);
+  readonly #heard = new Heard();
+  readonly #tab = newId();
+  /** Requests that no client has, or has not stored yet. */
   #wishes = new Wishes();
   #run: Run | null = null;
-  /** The client of the present or the last run. */
+  /** The client of the present or the last run of this tab... */
   #client: Client | null = null;
+  /** ...or what it follows, or followed last. */
+  #follower: Follower | null = null;
+  #leader: Leader | null = null;
 
   /** Nothing is read or connected yet. Throws RangeError, whose message begins with the option's name. */
   constructor(options: Options) {
@@ -81,15 +94,15 @@ export class Notify {
     this.#token = typeof token === "string" ? () => token : token;
     this.#onError = options.onError ?? ((error) => console.error(error));
     const wake = (): void => this.#run?.wake();
-    const floor = (name: string): bigint => this.#client?.application.floor(name) ?? -1n;
+    const floor = (name: string): bigint => this.#follower?.floor(name) ?? this.#client?.application.floor(name) ?? -1n;
     this.#publishing = new SessionPublishing(this.#publications, this.#onError, wake, floor);
-    this.#subscriptions = new Subscriptions(() => this.#run?.client?.application, wake);
+    this.#subscriptions = new Subscriptions(() => this.#run?.client?.application ?? this.#follower?.remote, wake);
   }
 
   /** Want to be told the newest version of this object. What is registered already costs nothing. Throws RangeError. */
   register(objectId: string): Registration {
     checkObject(objectId);
-    this.#asked.register(objectId);
+    this.#requests.register(objectId);
     this.#run?.wake();
     return this.#registration(objectId);
   }
@@ -97,7 +110,7 @@ export class Notify {
   /** Want this object no more: its subscriptions end, the service is told. Throws RangeError. */
   unregister(objectId: string): void {
     checkObject(objectId);
-    this.#asked.unregister(objectId);
+    this.#requests.unregister(objectId);
     this.#subscriptions.endAll((interest) => interest === objectId);
     this.#run?.wake();
   }
@@ -111,8 +124,8 @@ export class Notify {
    */
   registerQuery(text: string, { descriptions = false }: QueryOptions = {}): Query {
     const interest = byQuery(checkQuery(text));
-    this.#asked.register(interest);
-    this.#asked.askDescriptions(interest, descriptions);
+    this.#requests.register(interest);
+    this.#requests.askDescriptions(interest, descriptions);
     this.#run?.wake();
     return this.#query(text, interest);
   }
@@ -125,7 +138,7 @@ export class Notify {
   /** Want this query no more: its subscriptions end, the service is told. A prefix's is its `text`. Throws RangeError. */
   unregisterQuery(text: string): void {
     const interest = byQuery(checkQuery(text));
-    this.#asked.unregister(interest);
+    this.#requests.unregister(interest);
     this.#subscriptions.endAll((one) => one === interest);
     this.#run?.wake();
   }
@@ -141,7 +154,7 @@ export class Notify {
   channel(name: string, options: { since?: SinceOption; attributes?: Iterable<string> } = {}): Channel {
     const channel = { name: checkChannel(name), attributes: checkAttributes(options.attributes ?? []) };
     const interest = byChannel(channel);
-    this.#asked.registerChannel(channel, sinceOf(options.since ?? "now"));
+    this.#requests.registerChannel(channel, sinceOf(options.since ?? "now"));
     this.#run?.wake();
     return {
       name,
@@ -152,7 +165,7 @@ export class Notify {
 
   /** Want this channel no more: its subscriptions end, the service is told. Throws RangeError. */
   unregisterChannel(name: string): void {
-    this.#asked.unregisterChannel(checkChannel(name));
+    this.#requests.unregisterChannel(checkChannel(name));
     this.#subscriptions.endAll((interest) => channelOf(interest)?.name === name);
     this.#run?.wake();
   }
@@ -162,7 +175,7 @@ export class Notify {
   registerOnly(objectIds: Iterable<string>): Registration[] {
     if (typeof objectIds === "string") throw new RangeError("objectIds: is one text, not several");
     const names = new Set(Array.from(objectIds, checkObject));
-    this.#asked.registerOnly(names);
+    this.#requests.registerOnly(names);
     this.#subscriptions.endAll((interest) => isName(interest) && !names.has(interest));
     this.#run?.wake();
     return [...names].map((name) => this.#registration(name));
@@ -216,12 +229,19 @@ export class Notify {
       this.#run.connectNow();
       return this.#run.opened;
     }
-    const run = new Run(this.#settings, this.#token, this.#onError, (number) => this.#subscriptions.tell(number));
+    const run: Run = new Run(this.#settings, this.#token, this.#onError, (number) => this.#callback(number));
     this.#run = run;
-    const ended = (): void => {
-      if (this.#run === run) this.#run = null;
-    };
-    return run.open(this.#state, () => this.#document(), (document) => this.#make(document), ended);
+    return run.open({
+      state: this.#state,
+      read: () => this.#document(),
+      make: (document) => this.#make(document),
+      lead: (client) => this.#lead(run, client),
+      follow: () => this.#follow(run),
+      ended: () => {
+        this.#leader = null;
+        if (this.#run === run) this.#run = null;
+      },
+    });
   }
 
   /** Wait until everything owed has been told and all callbacks have returned; whether that came in `timeoutS`. False
@@ -248,7 +268,7 @@ export class Notify {
 
   /** True while the client has a session, which begins when the service has answered. */
   get connected(): boolean {
-    return this.#run?.client?.connected ?? false;
+    return this.#run?.connected ?? false;
   }
 
   /** True if everything due has been delivered, and all callbacks have returned. */
@@ -263,11 +283,24 @@ export class Notify {
   }
 
   get #asked(): Asked {
-    return this.#run?.client?.application ?? this.#wishes;
+    return this.#run?.client?.application ?? this.#follower?.asked ?? this.#wishes;
+  }
+
+  get #application(): Application | undefined {
+    return this.#follower?.application ?? this.#client?.application;
+  }
+
+  #current(objectId: string): Notification | null {
+    return this.#follower?.current(objectId) ?? this.#application?.current(objectId) ?? null;
+  }
+
+  #callback(number: number): Tell | undefined {
+    const tell = this.#subscriptions.tell(number);
+    return tell && ((job) => this.#heard.before(number, job as AnyJob) ?? tell(job));
   }
 
   #registration(objectId: string): Registration {
-    const current = (): Notification | null => this.#client?.application.current(objectId) ?? null;
+    const current = (): Notification | null => this.#current(objectId);
     return {
       objectId,
       get current() {
@@ -278,11 +311,11 @@ export class Notify {
   }
 
   #query(text: string, interest: Interest): Query {
-    const members = (): ReadonlySet<string> => new Set(this.#client?.application.members(interest));
-    const membersKnown = (): boolean => this.#client?.application.knowsMembers(interest) ?? false;
-    const descriptions = (): ReadonlyMap<string, Description | null> => this.#client?.application.descriptions(interest) ?? new Map();
+    const members = (): ReadonlySet<string> => new Set(this.#application?.members(interest));
+    const membersKnown = (): boolean => this.#application?.knowsMembers(interest) ?? false;
+    const descriptions = (): ReadonlyMap<string, Description | null> => this.#application?.descriptions(interest) ?? new Map();
     const current = (): ReadonlyMap<string, Notification> => {
-      const found = [...members()].map((name) => [name, this.#client?.application.current(name) ?? null] as const);
+      const found = [...members()].map((name) => [name, this.#current(name)] as const);
       return new Map(found.filter((entry): entry is [string, Notification] => entry[1] !== null));
     };
     return {
@@ -306,11 +339,48 @@ export class Notify {
 
   #make(document: Document): Client {
     const client = new Client(document, this.#addresses, this.#settings, Math.random, nowS(), this.#publications);
+    this.#follower = null;
     this.#wishes.apply(client.application);
     this.#wishes = new Wishes();
     this.#subscriptions.join(client.application);
     this.#client = client;
     return client;
+  }
+
+  #lead(run: Run, client: Client): Leader | null {
+    const { shared } = this.#state;
+    if (shared === undefined || !canShare()) return null;
+    this.#leader = new Leader(shared, this.#tab, {
+      client,
+      requests: this.#requests,
+      subscriptions: this.#subscriptions,
+      publications: this.#publications,
+      heard: this.#heard,
+      wake: () => run.wake(),
+      connect: () => void this.connect().catch((error: ColdNotifyError) => run.report(error)),
+    });
+    return this.#leader;
+  }
+
+  #follow(run: Run): Follower | null {
+    const { shared } = this.#state;
+    if (shared === undefined || !canShare()) return null;
+    this.#follower = new Follower(shared, this.#tab, {
+      requests: this.#requests,
+      subscriptions: this.#subscriptions,
+      publications: this.#publications,
+      heard: this.#heard,
+      wishes: () => this.#wishes,
+      stored: () => (this.#wishes = new Wishes()),
+      read: (text) => {
+        const document = decode(text, this.#identity);
+        const { application } = new Client(document, this.#addresses, this.#settings, Math.random, nowS());
+        return { document, application };
+      },
+      report: (error) => run.report(error),
+      changed: () => run.look(),
+    });
+    return this.#follower;
   }
 
   async #document(): Promise<Document> {

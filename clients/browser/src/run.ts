@@ -7,14 +7,29 @@ import type { Document } from "./core/document/document.js";
 import type { ClientSettings } from "./core/settings.js";
 import { Standstill } from "./core/session/standstill.js";
 import { type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
+import type { Follower } from "./follower.js";
+import type { Leader } from "./leader.js";
 import { Link, TIMER_MS_MAX } from "./link.js";
 import type { State } from "./state.js";
+import type { Told } from "./tabs.js";
 
 /** How long the gateway has after Bye to close its side. Then the client closes it. */
 const LINGER_S = 1;
 
 /** Calls the application's callback with the contents of a job. */
-export type Tell = (job: AnyJob) => unknown;
+export type Tell = (job: AnyJob | Told) => unknown;
+
+/** The parts of a run that its `Notify` makes. */
+export interface RunParts {
+  readonly state: State;
+  readonly read: () => Promise<Document>;
+  readonly make: (document: Document) => Client;
+  /** Makes the leader, if tabs of this browser can share the session. */
+  readonly lead: (client: Client) => Leader | null;
+  /** Follows the tab that has the session. null: they cannot share it. */
+  readonly follow: () => Follower | null;
+  readonly ended: () => void;
+}
 
 /** The needed part of the page's `document`. (Here `Document` is the name of the state.) */
 type Page = Pick<globalThis.Document, "visibilityState" | "addEventListener" | "removeEventListener">;
@@ -29,7 +44,12 @@ export class Run {
   readonly #callback: (number: number) => Tell | undefined;
   readonly #waiters = new Set<() => void>();
   readonly #unlocked = new AbortController();
+  /** null until the first step. */
   #state: State | null = null;
+  #follower: Follower | null = null;
+  #leader: Leader | null = null;
+  #followed: () => void = () => undefined;
+  #hasFollowed = false;
   #release: () => void = () => undefined;
   #ended: () => void = () => undefined;
   #link: Link | null = null;
@@ -68,30 +88,57 @@ export class Run {
 
   // From outside
 
-  open(
-    state: State,
-    read: () => Promise<Document>,
-    make: (document: Document) => Client,
-    ended: () => void,
-  ): Promise<void> {
-    this.#ended = ended;
-    this.opened = this.#open(state, read, make);
+  open(parts: RunParts): Promise<void> {
+    this.#ended = parts.ended;
+    const follows = new Promise<void>((resolve) => (this.#followed = resolve));
+    const leads = this.#open(parts);
+    leads.catch((error: unknown) => {
+      if (this.#hasFollowed) this.report(error as ColdNotifyError);
+    });
+    this.opened = Promise.race([leads, follows]);
     return this.opened;
   }
 
-  async #open(state: State, read: () => Promise<Document>, make: (document: Document) => Client): Promise<void> {
+  async #open({ state, read, make, lead, follow }: RunParts): Promise<void> {
+    let client: Client;
     try {
-      this.#release = await state.lock(this.#unlocked.signal, () => this.#report(new OpenElsewhere()));
-      this.client = make(await read());
+      this.#release = await state.lock(this.#unlocked.signal, () => this.#follow(follow()));
+      client = this.client = make(await read());
+      this.#goOnFrom(this.#follower);
+      this.#follower = null;
+      this.#leader = lead(client);
+      await this.#leader?.gather();
     } catch (error) {
       this.#end();
       if (this.#closing) return; // disconnect() came before
       throw error instanceof StateError ? error : new StateError(`the state cannot be read: ${String(error)}`);
     }
+    if (this.#over) return;
     this.#state = state;
     this.#listen("addEventListener");
-    if (this.#closing) this.client.stop();
+    if (this.#closing) client.stop();
     this.#step();
+  }
+
+  /** Follows the tab that has the session, until this one gets the lock. */
+  #follow(follower: Follower | null): void {
+    if (follower === null) return this.report(new OpenElsewhere());
+    this.#follower = follower;
+    void follower.joined.then(() => {
+      this.#hasFollowed = true;
+      this.#followed();
+    });
+  }
+
+  /** Follows no more. Callbacks begin once the one that runs has returned. */
+  #goOnFrom(follower: Follower | null): void {
+    if (follower === null) return;
+    follower.close();
+    this.#callingBack = true;
+    void follower.idle.then(() => {
+      this.#callingBack = false;
+      this.wake();
+    });
   }
 
   /** Adds or removes listeners for the page's events. Outside of a page it adds none. */
@@ -114,24 +161,36 @@ export class Run {
   /** Connects now instead of waiting for the next try. */
   connectNow(): void {
     if (this.client !== null) this.client.connectNow(this.#now(this.client));
+    this.#follower?.connectNow();
     this.wake();
   }
 
   // Looking in. A page that wakes may ask before anything else has looked.
 
   get caughtUp(): boolean {
-    if (this.client === null) return false;
+    if (this.client === null) return this.#follower?.caughtUp ?? false;
     this.#now(this.client);
     return this.client.caughtUp;
   }
 
   /** null: it waits until another page is gone, or its state is being read. */
   get status(): Status | null {
-    return this.client === null ? null : this.client.status(this.#now(this.client));
+    return this.client === null ? (this.#follower?.status ?? null) : this.client.status(this.#now(this.client));
+  }
+
+  /** True while there is a session, in this tab or another. */
+  get connected(): boolean {
+    return this.client?.connected ?? this.#follower?.connected ?? false;
+  }
+
+  /** True if the service has refused this client for good. */
+  get refused(): boolean {
+    return this.client?.refused ?? this.#follower?.status?.phase === "refused";
   }
 
   async waitCaughtUp(timeoutS: number): Promise<boolean> {
-    await this.#until(() => this.#over || this.#closing || this.caughtUp || !!this.client?.refused, timeoutS);
+    this.#follower?.probe();
+    await this.#until(() => this.#over || this.#closing || this.caughtUp || this.refused, timeoutS);
     return this.caughtUp;
   }
 
@@ -148,6 +207,7 @@ export class Run {
 
   async stop(timeoutS: number): Promise<void> {
     this.#closing = true;
+    await this.#follower?.leave(timeoutS);
     this.#unlocked.abort();
     this.client?.stop();
     this.wake();
@@ -185,12 +245,15 @@ export class Run {
     this.#listen("removeEventListener");
     this.#link?.close();
     this.#link = null;
+    this.#follower?.close();
+    this.#leader?.close();
     this.#release();
     this.#ended();
-    this.#look();
+    this.look();
   }
 
-  #look(): void {
+  /** Looks whether what is waited for has come. */
+  look(): void {
     for (const look of [...this.#waiters]) look();
   }
 
@@ -205,7 +268,8 @@ export class Run {
   /** Do all that is due, then sleep until there is more. */
   #step(): void {
     const { client } = this;
-    if (this.#over || this.#stepping || client === null) return;
+    this.#follower?.publish();
+    if (this.#over || this.#stepping || client === null || this.#state === null) return;
     this.#stepping = true;
     try {
       client.tick(this.#now(client));
@@ -214,7 +278,8 @@ export class Run {
       this.#drive(client);
       this.#callBack(client);
       this.#tell(client);
-      this.#look();
+      this.#leader?.stepped(nowS());
+      this.look();
       if (client.finished) this.#end();
       else {
         const lookAgainAt = Math.min(this.#standstill.deadline(), this.#link?.lookAgainAt ?? Infinity);
@@ -234,10 +299,13 @@ export class Run {
 
   /** Tell reports; they may come at any time. */
   #tell(client: Client): void {
-    for (const report of client.takeReports()) this.#report(report);
+    for (const error of client.takeReports()) {
+      this.report(error);
+      this.#leader?.report(error);
+    }
   }
 
-  #report(error: ColdNotifyError): void {
+  report(error: ColdNotifyError): void {
     try {
       this.#onError(error);
     } catch (thrown) {
@@ -263,6 +331,11 @@ export class Run {
       const problem = error instanceof StateError ? error : new StateError(`the state: ${String(error)}`);
       client.saveFailed(problem, nowS());
     };
+    const stored = this.#leader?.writes(save.document);
+    const saved = (): void => {
+      client.saved(save, nowS());
+      stored?.();
+    };
     let written: void | Promise<void>;
     try {
       written = (this.#state as State).write(save.document);
@@ -271,8 +344,8 @@ export class Run {
       return;
     }
     // What is stored at once is acknowledged with this very step.
-    if (written === undefined) client.saved(save, nowS());
-    else void written.then(() => client.saved(save, nowS()), failed).then(() => this.wake());
+    if (written === undefined) saved();
+    else void written.then(saved, failed).then(() => this.wake());
   }
 
   // The connection
@@ -309,6 +382,7 @@ export class Run {
     void this.#runJob(job).then((failed) => {
       this.#callingBack = false;
       client.jobDone(job, failed, nowS());
+      if (failed.size === 0) this.#leader?.told(job);
       this.wake();
     });
   }

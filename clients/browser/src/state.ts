@@ -5,6 +5,11 @@ import { StateError } from "./errors.js";
 /** The store of a client's state. Each method may be asynchronous. What it throws is reported as a StateError. */
 export interface State {
   /**
+   * The name of what all pages share that have this store: they share one session by it, if the browser can. Without it
+   * only the page that has the lock is told anything.
+   */
+  readonly shared?: string;
+  /**
    * Waits until no other page is this client, and resolves to a function that releases the lock. Rejects when `signal` is
    * aborted.
    *
@@ -55,9 +60,12 @@ export class MemoryState implements State {
 /** Keeps the state in the browser's localStorage, under a key. It survives reloads and restarts, until the
  * user clears it. */
 export class LocalState implements State {
+  readonly shared: string;
+
   /** `key`: one for each client of this origin. */
   constructor(readonly key: string) {
     if (key === "") throw new RangeError("key: is empty");
+    this.shared = `coldnotify ${key}`;
   }
 
   /** Uses the browser's lock manager. Without one (in a page that was loaded without TLS) it does not wait. */
@@ -66,17 +74,16 @@ export class LocalState implements State {
     if (locks === undefined) return Promise.resolve(() => undefined);
     const { promise, release } = gate();
     return new Promise((resolve, reject) => {
-      const name = `coldnotify ${this.key}`;
       const hold = async (): Promise<boolean> => {
         resolve(release);
         await promise;
         return true;
       };
       const request = async (): Promise<void> => {
-        const wasFree: boolean = await locks.request(name, { ifAvailable: true }, (lock) => (lock ? hold() : false));
+        const wasFree: boolean = await locks.request(this.shared, { ifAvailable: true }, (lock) => (lock ? hold() : false));
         if (wasFree) return;
         waits();
-        await locks.request(name, { signal }, hold);
+        await locks.request(this.shared, { signal }, hold);
       };
       request().catch(reject);
     });

@@ -1,6 +1,5 @@
 /** The application's callbacks, by number: the core knows numbers alone. */
 
-import type { Application } from "./core/application.js";
 import type { CallbackJob } from "./core/delivery/slot.js";
 import type { MembersJob } from "./core/delivery/telling.js";
 import { channelOf, type Interest } from "./core/interests/interests.js";
@@ -8,23 +7,28 @@ import type { ChannelJob } from "./core/streams/feed.js";
 import type { Message, Missed } from "./message.js";
 import type { Callback, MembersCallback, MessageCallback, MissedCallback, Subscription } from "./registration.js";
 import type { Tell } from "./run.js";
+import type { Subscribing } from "./tabs.js";
+
+/** The kind of calls: objects' versions or channels' messages, changes of a query's members, or gaps of a channel. */
+export type Of = "what comes" | "members" | "missed";
 
 interface Subscriber {
   readonly interest: Interest;
-  /** The kind of calls: objects' versions or channels' messages, changes of a query's members, or gaps of a channel. */
-  readonly of: "what comes" | "members" | "missed";
+  readonly of: Of;
   readonly tell: Tell;
+  /** True if the callback is another tab's. */
+  readonly isRemote?: boolean;
 }
 
 /** All subscriptions of one `Notify`. */
 export class Subscriptions {
   readonly #subscribers = new Map<number, Subscriber>();
-  readonly #application: () => Application | undefined;
+  readonly #application: () => Subscribing | undefined;
   readonly #wake: () => void;
   #nextSubscriber = 1;
 
-  /** `application`: the client that runs, if one does. `wake`: it looks again. */
-  constructor(application: () => Application | undefined, wake: () => void) {
+  /** `application`: the client that runs, in this tab or another, if one does. `wake`: it looks again. */
+  constructor(application: () => Subscribing | undefined, wake: () => void) {
     this.#application = application;
     this.#wake = wake;
   }
@@ -35,7 +39,7 @@ export class Subscriptions {
   }
 
   /** Adds all callbacks to a client that begins. */
-  join(application: Application): void {
+  join(application: Subscribing): void {
     for (const [number, subscriber] of this.#subscribers) join(application, number, subscriber);
   }
 
@@ -67,6 +71,16 @@ export class Subscriptions {
     return this.#addSubscriber(callback, { interest, tell, of: "members" });
   }
 
+  /** Adds a callback of another tab. */
+  addRemote(subscriber: Subscriber): Subscription {
+    return this.#addSubscriber(subscriber.tell, subscriber);
+  }
+
+  /** Returns the callbacks of this tab, by number, with what they are for. */
+  get local(): [number, Subscriber][] {
+    return [...this.#subscribers].filter(([, { isRemote }]) => !isRemote);
+  }
+
   #addSubscriber(callback: unknown, subscriber: Subscriber): Subscription {
     if (typeof callback !== "function") throw new RangeError("callback: cannot be called");
     const number = this.#nextSubscriber++;
@@ -89,14 +103,14 @@ export class Subscriptions {
     this.#wake();
   }
 
-  /** Ends the subscriptions to these interests. */
+  /** Ends this tab's subscriptions to these interests. */
   endAll(ends: (interest: Interest) => boolean): void {
-    for (const [number, { interest }] of this.#subscribers) if (ends(interest)) this.#unsubscribe(number);
+    for (const [number, { interest }] of this.local) if (ends(interest)) this.#unsubscribe(number);
   }
 }
 
 /** The application's callback is called from now on. */
-function join(application: Application, number: number, { interest, of }: Subscriber): void {
+function join(application: Subscribing, number: number, { interest, of }: Subscriber): void {
   if (of === "members") application.subscribeMembers(interest, number);
   else if (of === "missed") application.subscribeMissed(channelOf(interest)?.name ?? "", number);
   else application.subscribe(interest, number);

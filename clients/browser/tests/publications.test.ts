@@ -190,7 +190,7 @@ test("what a wrong clock numbers is numbered anew, as a right one would have, at
   assert.deepEqual(first.map((one) => one?.clockMs), [BigInt(nowMs), BigInt(nowMs + 1), 0n]);
   nowMs += 100;
   for (const request of [1, 2]) publications.notPublished(request, "version: ...", 0, 0, BigInt(NOW_MS + 100));
-  assert.deepEqual(answers, [`renumbered,${NOW_MS}`, `renumbered,${NOW_MS + 1}`]);
+  assert.deepEqual(answers, [`renumbered,${NOW_MS},expiresAt,${NOW_MS + 50}`, `renumbered,${NOW_MS + 1},expiresAt,`]);
   const again = [publications.next(0), publications.next(0)];
   assert.deepEqual(again.map((one) => [one?.request, one?.version, one?.clockMs, one?.expiresAt]), [
     [4, BigInt(NOW_MS), BigInt(NOW_MS), BigInt(NOW_MS + 50)],

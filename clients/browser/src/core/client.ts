@@ -26,7 +26,7 @@ import { UnsettledTold } from "./delivery/unsettled.js";
 
 /** A client's status, for inspection. */
 export interface Status {
-  /** locked: another page of this browser runs this client; waiting: for the next try; refused: by the service. */
+  /** locked: another page of this browser runs this client, and does not share its session; waiting: for the next try; refused: by the service. */
   readonly phase: "stopped" | "locked" | "waiting" | "connecting" | Phase | "refused" | "stopping";
   /** Address of the gateway that it is connected to, connects to or was last connected to. */
   readonly address: string | null;
@@ -285,6 +285,12 @@ export class Client {
     const document = encode(this.#document());
     this.#saving = { revision: journal.revision, document, epoch, cursor, channelsEpoch, channelsCursor };
     return this.#saving;
+  }
+
+  /** The present document. */
+  get document(): string {
+    this.#parts.delivery.prepare();
+    return encode(this.#document());
   }
 
   /** Notes that this document is durable. */

@@ -50,7 +50,7 @@ export class Wishes implements Asked {
     this.#channels.set(name, { ends: true, wanted: [] });
   }
 
-  apply(application: Application): void {
+  apply(application: Asked): void {
     if (this.#only !== null) application.registerOnly(this.#only);
     for (const [interest, steps] of this.#steps) {
       for (const wanted of steps) {

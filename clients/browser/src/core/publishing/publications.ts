@@ -24,8 +24,11 @@ const ASK_MAX = 2 ** 32 - 1;
 /** Number of objects whose last version is kept: the next one is above it, also within a millisecond. */
 const LAST_MAX = 10_000;
 
-/** The service's answer to a publish: its offset, the reason of a final refusal, or its new version. */
-export type PublishAnswer = { readonly offset: bigint } | { readonly reason: string } | { readonly renumbered: bigint };
+/** The service's answer to a publish: its offset, the reason of a final refusal, or its new version and expiry. */
+export type PublishAnswer =
+  | { readonly offset: bigint }
+  | { readonly reason: string }
+  | { readonly renumbered: bigint; readonly expiresAt: bigint | null };
 
 type Told = (answer: PublishAnswer) => void;
 
@@ -162,6 +165,12 @@ export class Publications {
 
   /** Returns the next publish to send, or null. */
   next(now: number): WirePublish | null {
+    const next = this.nextSaid(now);
+    return next === null ? null : publishOf(next.outgoing, next.request);
+  }
+
+  /** Returns the next publish to send and its request number, or null. 0: it gets no answer. */
+  nextSaid(now: number): { readonly outgoing: Outgoing; readonly request: number } | null {
     if (this.#againAt !== null) {
       if (this.#unanswered > 0 || now < this.#againAt) return null;
       this.#againAt = null;
@@ -172,11 +181,11 @@ export class Publications {
         if (one.request === 0) one.request = this.#lastRequest += 1;
         one.sent = true;
         this.#unanswered += 1;
-        return publishOf(one.outgoing, one.request);
+        return { outgoing: one.outgoing, request: one.request };
       }
     }
     const once = this.#once.shift();
-    return once === undefined ? null : publishOf(once, 0);
+    return once === undefined ? null : { outgoing: once, request: 0 };
   }
 
   /** Returns the next request for an outcome, or null. */
@@ -261,7 +270,16 @@ export class Publications {
     [one.request, one.sent] = [0, false];
     this.#unanswered -= 1;
     this.#remember(one.outgoing);
-    one.told.at(-1)?.({ renumbered: anew });
+    one.told.at(-1)?.({ renumbered: anew, expiresAt: expiry });
+  }
+
+  /** Handles the new version that a tab with the session has given a publish. It is still sent. */
+  renumbered(request: number, version: bigint, expiresAt: bigint | null): void {
+    const one = this.#of(request);
+    if (one === undefined) return;
+    one.outgoing = { ...one.outgoing, version: one.outgoing.isMessage ? null : version, clockMs: version, expiresAt };
+    this.#remember(one.outgoing);
+    one.told.at(-1)?.({ renumbered: version, expiresAt });
   }
 
   #of(request: number): Said | undefined {
