@@ -86,12 +86,14 @@ def test_tsc_strict_takes_every_program_for_browsers(compiler: Path, tmp_path: P
     (tmp_path / "vitest.d.ts").write_text(
         'declare module "vitest" {\n'
         "  export function test(name: string, body: () => Promise<void>): void;\n"
+        "  export function afterAll(body: () => void): void;\n"
         "  export function expect(found: unknown): { toBe(wanted: unknown): void; toEqual(wanted: unknown): void };\n"
-        "}\ndeclare const process: { env: Record<string, string | undefined> };\n"
+        "}\n"
     )
     options = {
         "strict": True, "noEmit": True, "target": "ES2022", "module": "ES2022", "moduleResolution": "Bundler",
-        "moduleDetection": "force", "lib": ["ES2023", "DOM"], "types": [],
+        "moduleDetection": "force", "lib": ["ES2023", "DOM"],
+        "types": ["node"], "typeRoots": [str(BROWSER / "node_modules" / "@types")],
         "paths": {"coldnotify-browser": [str(BROWSER / "src" / "index.ts")]},
     }  # fmt: skip
     settings = {"compilerOptions": options, "include": ["*.ts"]}

@@ -11,8 +11,11 @@ from coldnotify import Message, Notification, Notify
 from coldnotify.http_client import AskAgain, AskError, FoundObject, HttpClient
 from coldnotify.http_publisher import HttpPublisher, NotApplied, PublishRejected, PublishTimeout
 from coldnotify.testing import FakeService
+from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.threaded_clients import CLIENT, DOMAIN, GROUP, LIMIT_S
 from coldnotify_testkit.waiting import wait_for
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect as websocket
 
 ABOUT = DOMAIN, GROUP, "camera-config"
 
@@ -105,3 +108,30 @@ def test_its_port_is_opened_once_and_closed_with_it() -> None:
         assert service.open_http(1) == address
     with pytest.raises(AskError, match="refused"):
         HttpClient(address).who_lacks(*ABOUT)
+
+
+def test_a_client_connects_by_websocket(service: FakeService, make: Callable[..., Notify]) -> None:
+    told: list[Notification] = []
+    notify = make(address=f"ws://{service.http}")
+    notify.register(ABOUT[2]).subscribe(told.append)
+    assert notify.connect(timeout_s=LIMIT_S)
+    service.publish(*ABOUT, {"long": "x" * 4_000}, wait=True, timeout_s=LIMIT_S)
+    service.drop_all()
+    service.publish(*ABOUT, {"fps": 6}, wait=True, timeout_s=LIMIT_S)
+    assert [one.payload for one in told[-2:]] == [{"long": "x" * 4_000}, {"fps": 6}]
+    service.close_all(CloseCode.GOING_AWAY)
+    wait_for(lambda: service.accepted >= 3, "it comes back")
+    service.publish(*ABOUT, {"fps": 7}, wait=True, timeout_s=LIMIT_S)
+
+
+def test_text_is_refused_and_so_is_a_request_that_is_no_websocket(service: FakeService) -> None:
+    with websocket(f"ws://{service.http}/v1/connect") as page:
+        page.send("text")
+        with pytest.raises(ConnectionClosedError) as closed:
+            page.recv(LIMIT_S)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1003
+    host, port = service.http.split(":")
+    with closing(http.client.HTTPConnection(host, int(port), timeout=LIMIT_S)) as connection:
+        connection.request("GET", "/v1/connect")
+        assert connection.getresponse().status == 426

@@ -34,7 +34,7 @@ def test_it_returns_when_callbacks_have_returned(service: FakeService, make: Cal
     notify = make()
     notify.register(OBJECT).subscribe(slow)
     assert notify.connect(timeout_s=LIMIT_S)
-    with pytest.raises(NotTaken, match=f"^{'/'.join(ABOUT)} version 0: 1 of 1 connected clients .* {CLIENT}: it has"):
+    with pytest.raises(NotTaken, match=f"^{'/'.join(ABOUT)} version 0: 1 of 1 clients .* {CLIENT}: it has"):
         publish(service, {"fps": 5}, timeout_s=0.1)
     assert begun.wait(LIMIT_S)
     threading.Timer(0.1, go_on.set).start()
@@ -75,13 +75,16 @@ def test_a_broken_connection_is_waited_for_and_a_goodbye_is_not(
     notify.register(OBJECT).subscribe(lambda n: told.append(n.payload))
     assert notify.connect(timeout_s=LIMIT_S)
     service.silence(True)
+    service.drop_all()
+    with pytest.raises(NotTaken, match=f"{CLIENT}: its connection has broken"):
+        publish(service, "lost", timeout_s=0)
     waiting = threading.Thread(target=publish, args=(service, "a"))
     waiting.start()
-    service.drop_all()
     service.silence(False)
     waiting.join(LIMIT_S)
     assert told[-1] == "a"
     notify.disconnect()
+    wait_for(lambda: not service.service.sessions, "the goodbye")
     assert publish(service, "b") >= 1
 
 

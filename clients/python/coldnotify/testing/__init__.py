@@ -3,8 +3,9 @@
     with FakeService() as service:
         notify = Notify(..., state=State(None), connection=Connection("127.0.0.1", service.port))
         ...
-        service.publish("animal.observer", "region-1", "camera-config", {"fps": 5})
+        service.publish("animal.observer", "region-1", "camera-config", {"fps": 5}, wait=True)
         service.send("animal.observer", "region-1", "tasks", {"do": "zoom"})
+        HttpPublisher(service.http).publish("animal.observer", "region-1", "camera-config", {"fps": 6})
 
 `retain` removes messages from a log of channels, so that clients which lack them miss some; `new_channels_epoch` of
 `Service` recreates it. It implements `docs/protocol.md`, and can misbehave:

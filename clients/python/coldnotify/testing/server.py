@@ -19,12 +19,13 @@ from coldnotify.testing.service_taking import NotTaken, Taking
 
 if TYPE_CHECKING:
     from coldnotify.testing.service_http_port import HttpPort
+    from coldnotify.testing.service_websocket import ServiceWebSocket
 
 
 class FakeService:
     """A `Service` behind a TCP port of 127.0.0.1, on a separate thread. Its methods make it misbehave.
 
-    `http` is an HTTP port with the routes of docs/http-api.md that back-ends use.
+    `http` is an HTTP port with the routes of docs/http-api.md that back-ends use, and WebSocket for pages.
     """
 
     def __init__(
@@ -73,6 +74,14 @@ class FakeService:
                 self._http = HttpPort(self, port, self._ssl_context)
             return self._http.address
 
+    def adopt(self, connection: socket.socket, carrier: "ServiceWebSocket") -> None:
+        """A client has connected by WebSocket."""
+        with self.lock:
+            connection.setblocking(False)
+            self.accepted += 1
+            self._connections[connection.fileno()] = _Connection(connection, self.service.open(), carrier)
+        self.wake()
+
     def forked(self) -> None:
         """A child lets go of the ports, and of all connections."""
         if self._http is not None:
@@ -97,9 +106,10 @@ class FakeService:
     ) -> int:
         """A back-end publishes; see `Service.publish`.
 
-        `wait`: returns when the callbacks of all clients that are connected and registered for the object have taken
-        it, which clients report `Connection(ack_delay_s=...)` later. Raises NotTaken after `timeout_s`, which names
-        them. In asyncio, call it by asyncio.to_thread(): the loop's clients must run meanwhile.
+        `wait`: returns when the callbacks of all clients that are registered for the object have taken it, which they
+        report `Connection(ack_delay_s=...)` later; clients that have disconnected are not waited for, those whose
+        connection has broken are. Raises NotTaken after `timeout_s`, which names them. In asyncio, call it by
+        asyncio.to_thread(): the loop's clients must run meanwhile.
         """
         with self.lock:
             waited = Taking(self.service, domain, group, object_)
@@ -262,8 +272,9 @@ class FakeService:
 
 
 class _Connection:
-    def __init__(self, connection: socket.socket, session: Session) -> None:
+    def __init__(self, connection: socket.socket, session: Session, carrier: "ServiceWebSocket | None" = None) -> None:
         self._socket = connection
+        self._carrier = carrier
         self.session = session
         self.unsent = b""
         self.broken = False
@@ -275,7 +286,7 @@ class _Connection:
                 data = self._socket.recv(65536)
                 if not data:
                     raise ConnectionResetError
-                self.session.receive(data)
+                self.session.receive(data if self._carrier is None else self._carrier.receive(data))
         except (BlockingIOError, ssl.SSLWantReadError):
             pass
         except OSError:
@@ -283,7 +294,7 @@ class _Connection:
 
     def write(self) -> None:
         """Write as much as goes."""
-        self.unsent += self.session.take()
+        self.unsent += self._wrapped(self.session.take())
         try:
             while self.unsent:
                 self.unsent = self.unsent[self._socket.send(self.unsent) :]
@@ -291,8 +302,17 @@ class _Connection:
             pass
         except OSError:
             self.broken = True
-        if self.session.closed and not self.unsent:
+        is_over = self.session.closed or (self._carrier is not None and self._carrier.over)
+        if is_over and not self.unsent:
             self.broken = True
+
+    def _wrapped(self, data: bytes) -> bytes:
+        if self._carrier is None:
+            return data
+        self._carrier.send(data)
+        if self.session.closed:
+            self._carrier.close()
+        return self._carrier.take()
 
     def forked(self) -> None:
         """A child lets go of the socket."""

@@ -7,10 +7,13 @@ import threading
 from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import ceil
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from coldnotify.testing.service import Service
 from coldnotify.testing.service_http import ServiceHttp
+
+if TYPE_CHECKING:
+    from coldnotify.testing.service_websocket import ServiceWebSocket
 
 _BODY_BYTES_MAX = 8 * 1024 * 1024
 _IDLE_S = 30.0
@@ -29,6 +32,12 @@ class HasService(Protocol):
     def wake(self) -> None:
         """Sends what was put into sessions."""
 
+    def adopt(self, connection: socket.socket, carrier: "ServiceWebSocket") -> None:
+        """Serves a client that has connected by WebSocket."""
+
+
+_NO_WEBSOCKET = "path: WebSocket needs the package websockets: pip install 'coldnotify[web]'"
+
 
 class HttpPort:
     """The port between its creation and stop()."""
@@ -36,12 +45,17 @@ class HttpPort:
     def __init__(self, owner: HasService, port: int, ssl_context: ssl.SSLContext | None) -> None:
         """Raises OSError if the port is taken."""
         answers = ServiceHttp(owner.service)
+        adopted: set[socket.socket] = set()
+        """Connections that the owner closes."""
 
         class _Answering(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             timeout = _IDLE_S
 
             def handle_any(self) -> None:
+                if self.path.partition("?")[0] == "/v1/connect":
+                    self._connect()
+                    return
                 length = int(self.headers.get("Content-Length") or 0)
                 if length > _BODY_BYTES_MAX:
                     self.close_connection = True
@@ -54,6 +68,18 @@ class HttpPort:
                 self._say(status, answer)
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815
+
+            def _connect(self) -> None:
+                try:
+                    from coldnotify.testing.service_websocket import ServiceWebSocket
+                except ImportError:
+                    self._say(501, {"error": _NO_WEBSOCKET})
+                    return
+                head = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+                carrier = ServiceWebSocket(f"{self.requestline}\r\n{head}\r\n".encode("latin-1"))
+                adopted.add(self.connection)
+                self.close_connection = True
+                owner.adopt(self.connection, carrier)
 
             def _say(self, status: int, answer: dict[str, Any]) -> None:
                 data = json.dumps(answer).encode()
@@ -71,6 +97,12 @@ class HttpPort:
         class _Server(ThreadingHTTPServer):
             daemon_threads = True
             block_on_close = False
+
+            def shutdown_request(self, request: Any) -> None:
+                if request in adopted:
+                    adopted.discard(request)
+                else:
+                    super().shutdown_request(request)
 
             def get_request(self) -> tuple[socket.socket, Any]:
                 connection, address = super().get_request()

@@ -85,10 +85,24 @@ class ServiceLedger:
     def __init__(self, state: ServiceState) -> None:
         self._state = state
         self._reports: dict[Name, ClientReports] = {}
+        self._ended: dict[Name, bool] = {}
+        """The clients whose last session has ended; true: without a Bye."""
 
     def reports(self, name: Name) -> ClientReports:
         """Returns those of a client."""
         return self._reports.setdefault(name, ClientReports())
+
+    def began(self, name: Name) -> None:
+        """The client has a session."""
+        self._ended[name] = False
+
+    def ended(self, name: Name, *, said_bye: bool) -> None:
+        """Its session has ended."""
+        self._ended[name] = not said_bye
+
+    def is_lost(self, name: Name) -> bool:
+        """Returns true if the client's session has ended without a Bye, so that it comes back."""
+        return self._ended.get(name, False)
 
     def registered(self, domain: str, group: str, object_: str) -> dict[Name, bool]:
         """Returns the clients that are registered for the object; true: by its name, false: by a query alone."""

@@ -126,6 +126,8 @@ class Session:
         self.closed = True
         if self in self._service.sessions:
             self._service.sessions.remove(self)
+            if self.hello is not None:
+                self._service.ledger.ended(self.name, said_bye=self.said_bye)
 
     def forget(self) -> None:
         """The service loses this client's registrations, and does not notice."""
@@ -284,6 +286,7 @@ class Session:
         for other in list(self._service.sessions):
             if other is not self and other.hello is not None and other.name == self.name:
                 other.close(CloseCode.DISPLACED, "connected elsewhere")
+        self._service.ledger.began(self.name)
         self._client.unregister(hello.unregister, hello.unregister_interests)
         refused = self._client.register(hello.register, hello.interests)
         same_epoch = hello.HasField("epoch") and hello.epoch == self._service.epoch
