@@ -88,6 +88,31 @@ def test_versions_do_not_wait_for_a_members_callback_that_always_raises() -> Non
     second_opinion.ask(world)
 
 
+def test_a_power_cut_undoes_that_a_query_was_registered_again() -> None:
+    """The client goes on with the members that it was told before, and is told what has changed since."""
+    world = World(1, clients=1, late_s=0.001)
+    world.start()
+    client, query = world.clients[0], "NAME STARTS WITH 'o'"
+    client.wish_queries.add(query)
+    for name in ("o1", "o2"):
+        world.publish_next(client.key_of(name))
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    world.run(1.0)
+    told = world.memberships.counts
+    assert told["told entered"] == 2
+    client.stop()  # it has no time to save
+    world.unregister_query(client, query)
+    world.register_query(client, query)
+    world.power_loss(client)
+    world.publish(client.key_of("o2"), 2, deleted=True)
+    world.start_client(client)
+    world.calm()
+    world.settle([client])
+    assert (told["told entered"], told["told left"]) == (2, 1)
+    second_opinion.ask(world)
+
+
 def a_client_wants_more_while_it_says_bye() -> None:
     world = connected("a")
     (client,) = world.clients

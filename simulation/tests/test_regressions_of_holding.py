@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 from coldnotify_gateway.core.from_matcher import FromMatcher
 from coldnotify_gateway.core.identified import Identified
+from coldnotify_matcher.engine.tenants.ceilings import Ceilings
 from coldnotify_schemas.internal_pb2 import Closed, Request
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import second_opinion
@@ -56,6 +57,31 @@ def a_brief_session_is_handled_again_when_there_are_too_many() -> None:
     second_opinion.ask(world)
 
 
+def registrations_are_lost_and_come_again_at_once() -> None:
+    """Their partition's new matcher knows what its former one has said of them, and has not looked yet."""
+    world = connected("a", "b")
+    (client,) = world.clients
+    holding = SimulatedHolding(0, world, (), names_only=True)
+    if not holding.on:
+        holding.begin()
+    holding.stop_drawing()
+    holding.agree(None, 3)
+    takeover(world)  # matchers that were running do not know of limits
+    world.run(5.0)
+    no_matcher(world)
+    world.lose_topic(TOPICS.registrations)
+    world.run(7.0)
+    world.calm()
+    world.settle([client])
+    second_opinion.ask(world)
+
+
+@contextmanager
+def the_former_matchers_count_stays() -> Iterator[None]:
+    with patch.object(Ceilings, "take_over", lambda *_: None):
+        yield
+
+
 @contextmanager
 def the_gateway_believes_the_successor() -> Iterator[None]:
     def without(self: FromMatcher, session: Identified, closed: Closed, now_s: float) -> object:
@@ -67,6 +93,7 @@ def the_gateway_believes_the_successor() -> Iterator[None]:
 
 CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (a_brief_session_is_handled_again_when_there_are_too_many, [the_gateway_believes_the_successor]),
+    (registrations_are_lost_and_come_again_at_once, [the_former_matchers_count_stays]),
 ]
 
 
