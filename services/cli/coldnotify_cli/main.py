@@ -112,7 +112,10 @@ class _LazyGroup(SuggestingGroup):
 )
 @click.pass_context
 def cli(ctx: click.Context, name: str | None) -> None:
-    """ColdNotify tells every registered application the newest version of each object, eventually and for certain.
+    """Tell devices that are rarely reachable the newest version of each object that they registered for.
+
+    `coldnotify up` runs everything on this machine; then try `coldnotify watch` and `coldnotify publish`, each with
+    --help.
 
     Every setting is a flag or an environment variable of the same name, COLDNOTIFY_...; the flag takes precedence. The
     flags below may stand before a command or behind it.

@@ -65,7 +65,7 @@ def service_findings(settings: DoctorSettings) -> Iterator[CheckFinding]:
                 yield from _MORE[row.name](base, settings, tls)
     if looked and looked == none:
         todo = "start them (coldnotify up), or say where they are: --http, --matcher, --gateway-http, or --context"
-        yield CheckFinding(BAD, "services", f"none of {looked} answers at its address", todo)
+        yield CheckFinding(BAD, "services", f"none of {looked} services answers", todo)
 
 
 def _asked(

@@ -149,7 +149,7 @@ def test_without_kafka_the_rest_is_checked_and_the_exit_code_says_it() -> None:
     done = coldnotify("doctor", "--doctor-timeout-s", "0.5", "--json", **HERE)
     findings = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, [one["what"] for one in findings if one["state"] == BAD]) == (1, ["Kafka", "services"])
-    assert "none of 2 answers at its address" in findings[-1]["words"]
+    assert "none of 2 services answers" in findings[-1]["words"]
     assert "--kafka is 127.0.0.1:1" in findings[0]["todo"]
     assert "Traceback" not in done.stderr
     assert "2 wrong, 2 warnings" in coldnotify("doctor", "--doctor-timeout-s", "0.5", **HERE).stdout

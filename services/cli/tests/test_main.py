@@ -1,9 +1,12 @@
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import click
 import pytest
-from coldnotify_cli.main import COMMANDS
+from coldnotify_cli.main import COMMANDS, cli
 from coldnotify_testkit.command import COMMAND, coldnotify
 
 NOWHERE = "127.0.0.1:1"
@@ -134,3 +137,20 @@ assert warnings_of({"COLDNOTIFY_MATCHER_ID": "x"}) == []
 
 def test_commands_that_ask_import_no_service_for_variables_that_commands_know() -> None:
     subprocess.run([sys.executable, "-c", _KNOWN], check=True, timeout=60)
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Yields the help of a command, of its parameters, and of the commands below it."""
+    yield command.help or ""
+    yield from (getattr(parameter, "help", None) or "" for parameter in command.params)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _helps(below, context)
+
+
+def test_help_names_a_thing_or_says_what_to_do_and_begins_with_no_clause() -> None:
+    helps = [*_helps(cli, click.Context(cli)), *(entry.help for entry in COMMANDS.values())]
+    clause = re.compile(r"(what|who|whose|which|whether|where|how|why|by which|of|only)\b", re.IGNORECASE)
+    assert [one for one in helps if clause.match(one)] == []

@@ -34,7 +34,7 @@ _AGREED = {
     "clients_max": "Clients that are connected at the same time.",
     "registrations_max": "Registrations.",
     "high_priority_share": "Part of its publishes that may be of high priority, 0 to 1.",
-    "over": "What is done about deliveries above the agreement: conflate (thin, delay) or refuse (publishes, too).",
+    "over": "Treatment of deliveries above the agreement: conflate (merge and delay them) or refuse (also publishes).",
 }
 _WHOLE = ("objects_max", "clients_max", "registrations_max")
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

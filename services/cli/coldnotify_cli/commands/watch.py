@@ -54,7 +54,7 @@ _TLS_ASKED_S = 5.0
 @click.option(
     "--since",
     metavar="WHERE",
-    help="Where a new --channel begins: now (default), oldest, newest, an ISO time, a message's position.",
+    help="Start of a new --channel: now (default), oldest, newest, an ISO time, a message's position.",
 )
 @click.option(
     "--attribute",

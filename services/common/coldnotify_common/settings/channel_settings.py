@@ -13,7 +13,7 @@ class ChannelSettings(Settings):
 
     channel_retentions: str = setting(
         "*=1d",
-        "how long the messages of channels are kept, by domain: domain=30d,other.domain=1h,*=1d; 1h, 1d or 30d; *: "
+        "time for which messages of channels are kept, by domain: domain=30d,other.domain=1h,*=1d; 1h, 1d or 30d; *: "
         "all other domains. The same for all matchers, gateways and HTTP services: it is the topic that a domain's "
         "channels are in. A domain that gets another one starts there without messages; its clients miss those they "
         "had not been told",
