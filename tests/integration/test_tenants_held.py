@@ -98,7 +98,7 @@ def test_an_object_more_is_refused_and_those_that_are_there_are_published(up: Up
     wait_for(one_more, "there are too many", LIMIT_S)
     assert [publish(up, domain, name)[0] for name in there] == [200] * len(there)
     shown = coldnotify("tenant", "usage", "shelf", http=up.http_url).stdout
-    assert "there are: objects " in shown
+    assert "shelf has: objects " in shown
     tenant(up, "set", "shelf", "--objects-max", "none")
     wait_for(lambda: one_more() is None, "nothing limits it any more", LIMIT_S)
     tenant(up, "remove", "shelf")
