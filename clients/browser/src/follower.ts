@@ -86,6 +86,7 @@ export class Follower {
   readonly #channel: TabChannel<FollowerMessage, LeaderMessage>;
   #hasJoined: () => void = () => undefined;
   #release: () => void = () => undefined;
+  #hasLock = false;
   /** The tab that leads, once this one begins to join it. */
   #leader: string | null = null;
   #isJoined = false;
@@ -121,10 +122,11 @@ export class Follower {
     this.remote = Object.fromEntries(CALLS.map((method) => [method, call(method)])) as unknown as Asked & Subscribing;
     const released = new Promise<void>((resolve) => (this.#release = resolve));
     const hello = (): Promise<void> => {
-      if (this.#leader === null) this.#channel.post({ kind: "hello" });
+      this.#hasLock = true;
+      this.#channel.post({ kind: "hello" });
       return released;
     };
-    void navigator.locks.request(lockOf(name, id), hello);
+    navigator.locks.request(lockOf(name, id), hello).catch(() => undefined);
     this.#expectAnswer();
     globalThis.addEventListener?.("pageshow", this.#awake);
     (globalThis as Partial<typeof globalThis>).document?.addEventListener("visibilitychange", this.#awake);
@@ -245,8 +247,9 @@ export class Follower {
   // From the leader
 
   #receive(from: string, message: LeaderMessage): void {
-    if (message.kind === "lead") this.#join(from);
-    else if (from === this.#leader) this.#take(from, message);
+    if (message.kind === "lead") {
+      if (this.#hasLock) this.#join(from); // otherwise the leader would take this tab for gone
+    } else if (from === this.#leader) this.#take(from, message);
     this.#parts.changed();
   }
 
