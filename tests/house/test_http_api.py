@@ -12,6 +12,7 @@ from aiohttp import web
 from coldnotify_common.http.about import about
 from coldnotify_common.http.admin import standard_routes
 from coldnotify_common.http.openapi import PATH, PORTS, document, route
+from coldnotify_common.http.process_facts import ProcessFacts
 from coldnotify_gateway.listeners.web.web_site import WebSite
 from coldnotify_gateway.session_endpoints import routes as gateway_routes
 from coldnotify_gateway.settings import GatewaySettings
@@ -48,7 +49,7 @@ def _of_devices() -> Routes:
 
 
 def _of_service(more: Iterable[web.AbstractRouteDef] = ()) -> Routes:
-    return [*standard_routes(lambda: None), *more]
+    return [*standard_routes(lambda: None), ProcessFacts(lambda: None).route(), *more]
 
 
 ROUTES: dict[str, Callable[[], Routes]] = {

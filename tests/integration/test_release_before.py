@@ -1,15 +1,21 @@
 """Release 0.1.0, taken from the history: upgraded from and gone back to on the same data, and beside this one."""
 
+import asyncio
 import json
 import os
 import sys
 import urllib.parse
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
+from coldnotify_http.lists_endpoints import ListsEndpoints
+from coldnotify_http.node_client import NodeClient
+from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from coldnotify_testkit.child import Child
@@ -17,6 +23,7 @@ from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import PARTITION, MatcherProcess, records_of
 from coldnotify_testkit.release_before import python_path, started_from, unpacked
+from coldnotify_testkit.served_routes import served_alone
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import wait_for
 
@@ -123,6 +130,27 @@ def test_beside_each_other(
         assert wake(at, tmp_path / "state", query="Kind = lamp", errors=errors) == [("b", 2)]
         assert len(errors) == 1, "a query waits for a service that knows queries, and its application is told so"
         assert "older" in str(errors[0])
+        for kind, one in (("matcher", serving), ("gateway", gateway)):
+            (row,) = asyncio.run(listed(kind, one.url.removeprefix("http://")))
+            facts = [row[name] is None for name in ("version", "uptime_s", "cpu")]
+            assert (row["state"], facts) == ("ready", [old == kind] * 2 + [facts[2]]), (
+                "a release before has no such facts"
+            )
+
+
+async def listed(kind: str, address: str) -> list[dict[str, Any]]:
+    """The rows of an HTTP service's list of such processes."""
+    asking = NodeClient(HttpSettings(matcher=address, gateway_http=address))
+    try:
+        async with (
+            served_alone(ListsEndpoints(asking, overdue_s=60).routes()) as url,
+            ClientSession() as client,
+            client.get(f"{url}/v1/{kind}s") as response,
+        ):
+            rows: list[dict[str, Any]] = (await response.json())["items"]
+            return rows
+    finally:
+        await asking.close()
 
 
 def test_a_matcher_of_the_release_leaves_what_has_queries_alone(

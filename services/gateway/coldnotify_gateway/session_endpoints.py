@@ -1,12 +1,16 @@
 """Endpoints that show the gateway, its partitions and its sessions. They return JSON, and lists in pages."""
 
-from typing import cast
+from typing import Annotated, cast
 
+import msgspec
 from aiohttp import web
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.list_pages import page, page_request
-from coldnotify_common.http.web import error_response
+from coldnotify_common.http.sorted_lists import text_part
+from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_schemas.names import check_name
+from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
+from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_gateway.core import Gateway, Identified
 from coldnotify_gateway.core.stream import or_none
@@ -19,7 +23,8 @@ _KEY_DIGITS = 10
 
 
 def routes(running: Running) -> list[web.AbstractRouteDef]:
-    """GET /v1/gateway, /v1/sessions?limit&after, /v1/domains/{domain}/groups/{group}/clients/{client}."""
+    """GET /v1/gateway, /v1/sessions?limit&after&address, /v1/domains/{domain}/groups/{group}/clients/{client}; and POST
+    /v1/sessions, which returns the sessions with some numbers."""
 
     async def gateway(_request: web.Request) -> web.Response:
         service, core = _present(running)
@@ -28,8 +33,18 @@ def routes(running: Running) -> list[web.AbstractRouteDef]:
     async def sessions(request: web.Request) -> web.Response:
         limit, after = page_request(request.query)
         service, core = _present(running)
-        by_key = {f"{session.number:0{_KEY_DIGITS}d}": session for session in core.sessions()}
+        part = text_part("address", request.query.get("address", ""))
+        found = (session for session in core.sessions() if part in session.address.lower())
+        by_key = {f"{session.number:0{_KEY_DIGITS}d}": session for session in found}
         return json_answer(page(list(by_key), limit, after, lambda key: _show_session(service, by_key[key])))
+
+    async def some_sessions(request: web.Request) -> web.Response:
+        numbers = _numbers(await request.read())
+        service, core = _present(running)
+        shown = f"{core.id:016x}"
+        wanted = set(numbers.get(shown, ()))
+        items = [_show_session(service, one) for one in core.sessions() if one.number in wanted]
+        return json_answer({"gateway": shown, "items": items})
 
     async def client(request: web.Request) -> web.Response:
         wanted = tuple(check_name(field, request.match_info[field]) for field in ("domain", "group", "client"))
@@ -42,8 +57,24 @@ def routes(running: Running) -> list[web.AbstractRouteDef]:
     return [
         web.get("/v1/gateway", gateway),
         web.get("/v1/sessions", sessions),
+        web.post("/v1/sessions", some_sessions),
         web.get("/v1/domains/{domain}/groups/{group}/clients/{client}", client),
     ]
+
+
+_Number = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
+
+
+class _Wanted(msgspec.Struct, forbid_unknown_fields=True):
+    gateways: dict[str, Annotated[list[_Number], msgspec.Meta(max_length=ITEMS_PER_PAGE_MAX)]]
+
+
+def _numbers(body: bytes) -> dict[str, list[int]]:
+    """Returns the numbers of sessions by the id of their gateway. Raises BadRequest."""
+    try:
+        return msgspec.json.decode(body, type=_Wanted).gateways
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest("gateways", f"is not {{id: [number, ...]}}: {error}") from None
 
 
 def _present(running: Running) -> tuple[GatewayService, Gateway]:

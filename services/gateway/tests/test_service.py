@@ -475,6 +475,9 @@ def test_looking_in_pages_and_names_what_is_wrong(matcher, gateway):
         assert [item["client"] for item in second["items"]] == ["client-2"]
         assert second["next"] is None
         assert gateway.get("/v1/sessions?limit=0")[0] == 400
+        (last,) = second["items"]
+        assert gateway.json(f"/v1/sessions?address={last['address']}")["items"][-1]["client"] == "client-2"
+        assert gateway.json("/v1/sessions?address=nowhere")["items"] == []
         status, body = gateway.get("/v1/domains/d/groups/g/clients/nobody")
         assert status == 404
         assert "d/g/nobody" in body

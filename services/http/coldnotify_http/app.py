@@ -41,6 +41,7 @@ from coldnotify_http.describing import DescribingEndpoints
 from coldnotify_http.entrance import BEYOND_MAX
 from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
 from coldnotify_http.history_endpoints import HistoryEndpoints
+from coldnotify_http.lists_endpoints import ListsEndpoints
 from coldnotify_http.matchers_endpoints import MatchersEndpoints
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
@@ -201,6 +202,7 @@ class HttpService:
             *ClientChanges(self._changing, metrics, bodies).routes(),
             *ledger_endpoints.routes(self._asking),
             *MatchersEndpoints(self._asking, bodies).routes(),
+            *ListsEndpoints(self._asking, settings.http_overdue_s).routes(),
             *TenantEndpoints(self._tenancy, settings, bodies).routes(),
             *self._overview.routes(),
             *console.routes(),

@@ -128,9 +128,11 @@ class NodeClient:
         asked = (self._ask(one, path, text=text, method=method, body=body, who=who) for one in self.matchers)
         return list(await asyncio.gather(*asked))
 
-    async def every_gateway(self, path: str, *, text: bool = False, who: Who = None) -> list[NodeAnswer]:
+    async def every_gateway(
+        self, path: str, method: str = "GET", body: bytes | None = None, *, text: bool = False, who: Who = None
+    ) -> list[NodeAnswer]:
         """The same as every_matcher(), for gateways."""
-        asked = (self._ask(address, path, text=text, who=who) for address in self.gateways)
+        asked = (self._ask(one, path, text=text, method=method, body=body, who=who) for one in self.gateways)
         return list(await asyncio.gather(*asked))
 
     async def _ask(

@@ -1,4 +1,4 @@
-"""The HTTP port of every service: /, /healthz, /readyz, /metrics and the service's own routes for inspection.
+"""The HTTP port of every service: /, the three probes, /v1/process and the service's own routes for inspection.
 
 If services identify each other by certificates (`inside`), only they and operators may inspect. The three probes and
 /v1/openapi.json stay open to everybody.
@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from coldnotify_common.http import openapi
 from coldnotify_common.http.about import about
 from coldnotify_common.http.listening import BACKLOG, ListenError, listen_error, listening
+from coldnotify_common.http.process_facts import ProcessFacts
 from coldnotify_common.http.web import Handler, error_response, json_errors
 from coldnotify_common.http.web_auth import IDENTITY, PROBES
 from coldnotify_common.http.web_bodies import BodyReader, bodies_read_by
@@ -152,7 +153,8 @@ class AdminServer:
         self._wanted_port = port
         self._setting = setting
         self._listener = listener
-        answered = [*standard_routes(readiness, registry), *routes]
+        self._facts = ProcessFacts(readiness)
+        answered = [*standard_routes(readiness, registry), self._facts.route(), *routes]
         answered.append(openapi.route(what, api, answered))
         self._routes = [about(what, answered), *answered]
         self._web: WebPort | None = None
@@ -208,6 +210,7 @@ class AdminServer:
     async def _tick(self, port: WebPort) -> None:
         while True:
             port.tick()
+            self._facts.tick()
             self._inside.look()
             await asyncio.sleep(_TICK_S)
 

@@ -31,12 +31,13 @@ from coldnotify_common.http.json_answers import EXACT_MAX, text_of
 
 PATH = "/v1/openapi.json"
 _SERVICE = ("probes", "about")
+_INSIDE = (*_SERVICE, "process")
 PORTS: Mapping[str, tuple[str, ...]] = {
     "http": (*_SERVICE, "publishing", "group", "looking", "devices", "http"),
     "devices": ("about", "devices"),
-    "matcher": (*_SERVICE, "group", "looking", "matcher"),
-    "gateway": (*_SERVICE, "gateway"),
-    "service": _SERVICE,
+    "matcher": (*_INSIDE, "group", "looking", "matcher"),
+    "gateway": (*_INSIDE, "gateway"),
+    "service": _INSIDE,
 }
 """The files of `api/` that describe each kind of port. An operation of a later file replaces that of an earlier one.
 
@@ -115,7 +116,7 @@ def document(what: str, kind: str, asked: frozenset[tuple[str, str]] | None = No
         if found:
             paths[path] = found
     components: _Json = {
-        "parameters": {name: _parameter(name, one) for name, one in said["parameters"].items()},
+        "parameters": {name: _parameter(one.get("name", name), one) for name, one in said["parameters"].items()},
         "responses": {name: _answer(one) for name, one in said["responses"].items()},
         "schemas": {name: _schema(one) for name, one in said["schemas"].items()},
     }
@@ -168,7 +169,7 @@ def _operation(method: str, path: str, said: _Json, known: Collection[str]) -> _
     if not said.get("open"):
         answers |= {str(status): name for status, name in zip((401, 403, 421), _FOR_KNOWN, strict=True)}
     made: _Json = {
-        "operationId": _operation_id(method, path),
+        "operationId": said.get("id") or _operation_id(method, path),
         "tags": said["tags"],
         "summary": said["summary"],
         **({"description": said["description"]} if "description" in said else {}),

@@ -7,12 +7,13 @@ would have to be checked. A pass that takes too long ends early and says so (`pa
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest, nsmallest
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 from coldnotify_common.http.json_answers import json_answer
@@ -36,6 +37,8 @@ _SUMS = ("clients", "online", "lacking", "overdue", "objects", *SEEN_MS)
 RECENT_MS = 60_000
 """The period of present traffic."""
 PASS_S_MAX = 1.5
+SUMS_KEPT_S = 2.0
+"""Maximum age of sums over groups: as old as an overview may be."""
 OVERDUE_S_DEFAULT = 3600
 _OVERDUE_S_MAX = 10**9 - 1
 MATRIX_OBJECTS_MAX = 100
@@ -65,8 +68,14 @@ class _Group:
     lacking: int = 0
     overdue: int = 0
     oldest_since_ms: int | None = None
+    last_seen_ms: int = 0
+    """The last time at which one of its clients was seen."""
     seen: Counter[str] = field(default_factory=Counter)
     """By the names of SEEN_MS."""
+
+    def see(self, time_ms: int) -> None:
+        """Takes a time at which one of its clients was seen."""
+        self.last_seen_ms = max(self.last_seen_ms, time_ms)
 
 
 @dataclass
@@ -81,11 +90,23 @@ class _Pass:
     partial: bool = False
 
 
+class GroupSums(NamedTuple):
+    """Sums over each group that a matcher serves."""
+
+    groups: list[dict[str, Any]]
+    partitions: list[MatcherPartition]
+    """The partitions of these groups."""
+    partial: bool
+
+
 class OverviewEndpoints:
     """The handlers; they run in threads."""
 
     def __init__(self, current: HasWorker) -> None:
         self._look = Look(current)
+        self._sums: tuple[float, float, GroupSums] | None = None
+        """Until when they count (monotonic), and for which `overdue_s`."""
+        self._summing = threading.Lock()
 
     def overview(self, request: web.Request) -> web.Response:
         """GET /v1/overview: the partitions that this matcher serves, added up by group."""
@@ -100,9 +121,7 @@ class OverviewEndpoints:
         for partition in served:
             found = self._pass(partition, now_ms - int(overdue_s * 1000), deadline_s)
             partial |= found.partial
-            with self._look.lock():
-                recent = Counter(_group_of(key) for key in partition.engine.history.since(now_ms - RECENT_MS))
-            groups += [_show_group(key, group, recent[key]) for key, group in found.groups.items()]
+            groups += self._show_groups(partition, found, now_ms)
             clients += [_show_slow(*one) for one in nsmallest(SHOWN_MAX, found.slow, key=lambda one: one[0])]
             oldest = nsmallest(SHOWN_MAX, found.undelivered.items(), key=lambda one: one[1][0])
             objects += [_show_undelivered(obj, *sums) for obj, sums in oldest]
@@ -127,6 +146,22 @@ class OverviewEndpoints:
                 "oldest": nsmallest(SHOWN_MAX, objects, key=lambda one: one["since_ms"]),
             }
         )
+
+    def groups(self, overdue_s: float) -> GroupSums:
+        """Returns sums over all groups. One pass is for all who ask within SUMS_KEPT_S, and for all of their pages."""
+        with self._summing:
+            if self._sums is not None and self._sums[1] == overdue_s and time.monotonic() < self._sums[0]:
+                return self._sums[2]
+            deadline_s = time.monotonic() + PASS_S_MAX
+            now_ms = time.time_ns() // 1_000_000
+            served, groups, partial = self._look.served_partitions(), list[dict[str, Any]](), False
+            for partition in served:
+                found = self._pass(partition, now_ms - int(overdue_s * 1000), deadline_s)
+                partial |= found.partial
+                groups += self._show_groups(partition, found, now_ms)
+            sums = GroupSums(groups, served, partial)
+            self._sums = time.monotonic() + SUMS_KEPT_S, overdue_s, sums
+            return sums
 
     def matrix(self, request: web.Request) -> web.Response:
         """GET .../groups/{group}/matrix?lacking&objects_from: which client has applied which object.
@@ -178,6 +213,11 @@ class OverviewEndpoints:
         }
         return json_answer(shown | {"now_ms": time.time_ns() // 1_000_000})
 
+    def _show_groups(self, partition: MatcherPartition, found: _Pass, now_ms: int) -> list[dict[str, Any]]:
+        with self._look.lock():
+            recent = Counter(_group_of(key) for key in partition.engine.history.since(now_ms - RECENT_MS))
+        return [_show_group(key, group, recent[key]) for key, group in found.groups.items()]
+
     def _pass(self, partition: MatcherPartition, overdue_before_ms: int, deadline_s: float) -> _Pass:
         found = _Pass()
         now_ms = time.time_ns() // 1_000_000
@@ -227,6 +267,7 @@ def _take(found: _Pass, engine: Engine, client: RegisteredClient, overdue_before
     group.clients += 1
     online = client.session is not None
     group.online += online
+    group.see(now_ms if online else client.last_seen_ms)
     for name, within_ms in SEEN_MS.items():
         group.seen[name] += online or client.last_seen_ms > now_ms - within_ms
     if client.cursor >= group.newest_offset and not client.unsettled:
@@ -260,6 +301,7 @@ def _show_group(key: str, group: _Group, publishes: int) -> dict[str, Any]:
         "overdue": group.overdue,
         "oldest_since_ms": group.oldest_since_ms,
         **{name: group.seen[name] for name in SEEN_MS},
+        "last_seen_ms": group.last_seen_ms or None,
         "publishes": publishes,
     }
 
