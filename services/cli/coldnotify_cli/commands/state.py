@@ -1,6 +1,7 @@
 """`coldnotify state`: shows the matchers' state as tables or JSON."""
 
 import json
+import time
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, TypeVar
@@ -9,10 +10,11 @@ import click
 from coldnotify_common.settings import settings_options
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
+from coldnotify_cli.found_pages import print_found
 from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.matcher_client import Matchers, matchers_of
 from coldnotify_cli.printing import echo
-from coldnotify_cli.settings import LookSettings
+from coldnotify_cli.settings import HttpNodeSettings, LookSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.tables import print_list, print_one, print_table
 
@@ -154,6 +156,46 @@ def _standing(row: dict[str, Any]) -> dict[str, Any]:
     shown = {**row, "behind": f"{row['behind']} or more" if row["behind_at_least"] else row["behind"]}
     del shown["behind_at_least"]
     return {**shown, "attributes": " ".join(row["attributes"]) or None}
+
+
+_GROUPS = ("group", "clients", "online", "objects", "lacking", "overdue", "publishes", "last_seen", "oldest")
+
+
+@command_state.command("groups")
+@click.option("--id", "part", metavar="TEXT", help="Show groups with this in domain/group, in upper or lower case.")
+@click.option(
+    "--state",
+    type=click.Choice(["online", "asleep", "behind", "overdue"]),
+    help="Show groups with a client that is connected, without one, with one that lacks something, or for too long.",
+)
+@click.option(
+    "--seen-within", "seen_s", type=click.IntRange(min=1), metavar="S", help="Show groups with a client seen so lately."
+)
+@click.option("--sort", type=click.Choice(_GROUPS), default="group", show_default=True, help="Column to sort by.")
+@click.option("--desc", is_flag=True, help="Begin with the largest.")
+@_limit
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+@settings_options(HttpNodeSettings)
+def groups(
+    part: str | None,
+    state: str | None,
+    seen_s: int | None,
+    sort: str,
+    desc: bool,
+    limit: int | None,
+    as_json: bool,
+    settings: HttpNodeSettings,
+) -> int:
+    """Show all groups: clients, objects, who is behind."""
+    since_ms = None if seen_s is None else time.time_ns() // 1_000_000 - seen_s * 1000
+    wanted = {"id": part, "state": state, "since_ms": since_ms, "sort": sort, "order": "desc" if desc else None}
+    return print_found(HttpNode(settings).pages("groups", limit=limit, **wanted), _GROUP_ROW, as_json=as_json)
+
+
+_GROUP_ROW = (
+    *("domain", "group", "clients", "online", "objects", "lacking", "overdue", "oldest_since_ms", "publishes"),
+    "last_seen_ms",
+)
 
 
 @command_state.command("partitions")
