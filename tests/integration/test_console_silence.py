@@ -67,7 +67,7 @@ def test_a_service_that_stands_still_is_said_to(up: Up, window: Browser) -> None
     window.wait_for(f"{LIVE} == 'live' && document.querySelector('#matrix td.cell')", "it is live")
     with frozen(up.report["pids"]["http"]):
         window.run("document.querySelector('#publish').object.value = 'camera'")
-        window.run("document.querySelector('#publish button').click()")
+        window.run("document.querySelector('#publish button').click(); document.querySelector('#confirm-yes').click()")
         window.wait_for(f"{LIVE} == 'not live: no answer within 10 s' && {STALE}", "what is old is dimmed")
         window.wait_for(f"{PROBLEM} == 'no answer within 15 s'", "the group cannot be asked")
         published = "document.querySelector('#published').innerText"

@@ -151,7 +151,8 @@ def test_the_console_wants_a_token_shows_what_it_grants_and_nothing_once_it_is_r
             window.run(
                 """const form = document.querySelector('#publish');
                 form.domain.value = arguments[0]; form.group.value = 'console'; form.object.value = 'camera';
-                form.version.value = arguments[1]; form.querySelector('button').click()""",
+                form.version.value = arguments[1]; form.querySelector('button').click();
+                document.querySelector('#confirm-yes').click()""",
                 domain,
                 str(version),
             )

@@ -12,8 +12,8 @@ _FILES = {
     **{
         f"/console/{name}.js": (f"{name}.js", "text/javascript")
         for name in (
-            *("console", "api", "ask", "clients", "confirm", "dom", "forms", "history", "matrix"),
-            *("publish", "send", "tenants", "words"),
+            *("console", "api", "ask", "clients", "confirm", "dom", "forms", "history", "lists"),
+            *("matrix", "publish", "send", "tenants", "words"),
         )
     },
 }

@@ -7,16 +7,14 @@ import { byId, cell, element, keyed, link, linkCell, table, update } from "./dom
 import { showHistory } from "./history.js";
 import { clientHref, followScrolling, groupHref, matrix, objectHref } from "./matrix.js";
 import { fill } from "./forms.js";
+import { asked, followLists, missing, pages, showList, showMissing } from "./lists.js";
 import { followPublishing } from "./publish.js";
 import { followSending } from "./send.js";
 import { showTenant, showTenants } from "./tenants.js";
-import { ago, count, duration, latency, rate, time } from "./words.js";
+import { ago, count, duration, latency, rate, time, uncounted } from "./words.js";
 
 const REFRESH_MS = 4000;
-const SEARCHED_GROUPS = 50;
-const SEARCHED_ITEMS = 1000;
 const FOUND_SHOWN = 50;
-const UNASKED_SHOWN = 5;
 const REGISTRATIONS_SHOWN = 1000;
 const QUERIES_SHOWN = 50;
 const CLIENTS_OF_QUERY = 5;
@@ -24,7 +22,6 @@ const CHANNELS_SHOWN = 50;
 const SUBSCRIBERS_ASKED = 1000;
 const BEHIND_NAMED = 20;
 const CHART_POINTS = 450;
-const PARTITIONS_NAMED = 8;
 const NOT_KNOWN = "Not known: not all partitions are counted.";
 const SILENCE_MS = 10_000; // something comes every 5 s, mostly every 2 s
 const RECONNECT_MS = [500, 1000, 2000, 5000, 10000];
@@ -38,11 +35,9 @@ let isWhole = false; // whether `known` is one with everything
 // Returns what the stream is worth: [class, words].
 function show(shown) {
   const { counted } = shown.partitions;
-  const isFirst = known === null;
   const lacking = uncounted(shown.partitions);
   if (!lacking || (!isWhole && counted !== 0)) known = shown;
   isWhole ||= !lacking;
-  if (isFirst && known !== null && place().view === "search") go(false); // it looks through these groups
   history = [...history, ...shown.history].slice(-CHART_POINTS);
   const problems = [...shown.matchers.map((one) => ["matcher", one]), ...shown.gateways.map((one) => ["gateway", one])]
     .filter(([, one]) => one.error !== null)
@@ -69,21 +64,12 @@ function show(shown) {
     [of(lag, count), "records not read yet (lag)"],
   ]);
   charts();
+  document.body.classList.toggle("empty", !lacking && shown.groups_count === 0); // nothing is here yet
   for (const id of ["tiles", "groups", "slowest", "oldest"]) byId(id).classList.toggle("old", lacking !== "");
   groups(known ?? shown, lacking);
   slowest(known ?? shown, lacking);
   oldest(known ?? shown, lacking);
   return lacking ? ["partial", `live, but ${uncounted({ ...shown.partitions, since_ms: null })}`] : ["live", "live"];
-}
-
-// Which partitions are not counted, in words; "" where all are.
-function uncounted({ counted, missing, since_ms: sinceMs }) {
-  if (missing?.length === 0) return "";
-  if (counted !== 0 && missing === null) return "not all matchers answer";
-  const [says, since] = sinceMs ? ["has answered", ` since ${time(sinceMs)}`] : ["answers", ""];
-  if (counted === 0) return `no matcher ${says} for any partition${since}`;
-  const named = `${missing.slice(0, PARTITIONS_NAMED).join(", ")}${missing.length > PARTITIONS_NAMED ? ", …" : ""}`;
-  return `no matcher ${says} for ${missing.length === 1 ? "partition" : "partitions"} ${named} (of ${counted + missing.length})${since}`;
 }
 
 function tiles(all) {
@@ -180,7 +166,8 @@ const PLACES = [
   [/^#\/groups\/([^/]+)\/([^/]+)\/objects\/([^/]+)$/, "object", showObject],
   [/^#\/tenants$/, "tenants", showTenants],
   [/^#\/tenants\/([^/]+)$/, "tenant", showTenant],
-  [/^#\/search\/([^/]+)$/, "search", search],
+  [/^#\/(groups|clients|gateways|matchers)(?:\?.*)?$/, "list", showList],
+  [/^#\/search\/([^/?]+)(?:\?.*)?$/, "search", search],
 ];
 
 // The view of the address, what fills it, and the names in it.
@@ -204,7 +191,7 @@ async function go(isNew) {
   const { view, fill, names } = place();
   for (const one of document.querySelectorAll("[data-views]")) one.hidden = !one.dataset.views.split(" ").includes(view);
   for (const one of document.querySelectorAll("nav a")) {
-    if (one.dataset.view === view) one.setAttribute("aria-current", "page");
+    if (one.dataset.view === (view === "list" ? names[0] : view)) one.setAttribute("aria-current", "page");
     else one.removeAttribute("aria-current");
   }
   document.title = [...names].reverse().concat("ColdNotify").join(" – ");
@@ -336,36 +323,28 @@ function facts(id, all) {
 
 // -- searching ---------------------------------------------------------------------------------------------------------
 
-// In the groups that the overview names, and in the clients and objects of the first of them.
+const FOUND = {
+  group: ({ domain, group }) => [`${domain} / ${group}`, groupHref(domain, group)],
+  client: ({ domain, group, name }) => [name, clientHref(domain, group, name)],
+  object: ({ domain, group, name }) => [name, objectHref(domain, group, name)],
+  channel: ({ domain, group, name }) => [name, groupHref(domain, group)],
+};
+
 async function search(text) {
   const form = byId("search");
   if (document.activeElement !== form.text) form.text.value = text;
-  if (known === null) return; // it is called again once there is something
-  const wanted = text.toLowerCase();
-  const has = (name) => name.toLowerCase().includes(wanted);
-  const all = known.groups;
-  const found = all.filter((one) => has(`${one.domain} / ${one.group}`)).map((one) => ["group", `${one.domain} / ${one.group}`, groupHref(one.domain, one.group), ""]);
-  let cut = all.length > SEARCHED_GROUPS;
-  const unasked = [];
-  await Promise.all(all.slice(0, SEARCHED_GROUPS).map(async ({ domain, group }) => {
-    const of = async (list, name, href) => {
-      const { items, next } = await askJson(`${groupPath(domain, group)}/${list}?limit=${SEARCHED_ITEMS}`);
-      cut ||= next !== null;
-      for (const one of items) if (has(one[name])) found.push([name, one[name], href(domain, group, one[name]), `${domain} / ${group}`]);
-    };
-    // One that gives no answer hides none of the others.
-    const asked = await Promise.allSettled([of("clients", "client", clientHref), of("objects", "object", objectHref)]);
-    const failed = asked.find(({ status }) => status === "rejected");
-    if (failed !== undefined) unasked.push(`${domain} / ${group}: ${failed.reason.message}`);
-  }));
-  const kinds = ["group", "client", "object"];
-  found.sort((one, other) => kinds.indexOf(one[0]) - kinds.indexOf(other[0]) || (one[1] < other[1] ? -1 : 1));
-  byId("search-title").textContent = `${count(found.length)} found for “${text}”`;
-  byId("search-cut").hidden = !cut;
-  byId("search-unasked").hidden = unasked.length === 0;
-  byId("search-unasked").textContent = `Not searched: ${unasked.sort().slice(0, UNASKED_SHOWN).join("; ")}${unasked.length > UNASKED_SHOWN ? "; …" : ""}`;
-  table("found", [["name"], ["what"], ["where"]], found.slice(0, FOUND_SHOWN).map(([kind, name, href, where]) => [linkCell(name, href), cell(kind), cell(where)]),
-    "Nothing was found.", found.length > FOUND_SHOWN ? `the first ${FOUND_SHOWN}` : "");
+  const after = asked().get("after");
+  const query = new URLSearchParams({ text: text.replace(/\s*\/\s*/g, "/"), limit: FOUND_SHOWN, ...(after ? { after } : {}) });
+  const shown = await askJson(`v1/search?${query}`);
+  const now = place();
+  if (now.view !== "search" || now.names[0] !== text) return;
+  byId("search-title").textContent = `${count(shown.count)} found for “${text}”`;
+  showMissing("search-missing", missing(shown, "names"));
+  table("found", [["name"], ["what"], ["where"]], shown.items.map((one) => {
+    const [name, href] = FOUND[one.kind](one);
+    return [keyed(linkCell(name, href), JSON.stringify(Object.values(one))), cell(one.kind), cell(one.kind === "group" ? "" : `${one.domain} / ${one.group}`, "place")];
+  }), "Nothing was found.");
+  pages("found-pages", `search/${encodeURIComponent(text)}`, after, shown.next);
 }
 
 // -- why ---------------------------------------------------------------------------------------------------------------
@@ -467,6 +446,7 @@ const turned = (most) => new Promise((resolve) => {
 followPublishing(() => go(false));
 followSending(() => go(false));
 followClients(() => go(false));
+followLists();
 byId("only-lacking").addEventListener("change", () => go(false));
 byId("search").addEventListener("submit", (event) => {
   event.preventDefault();

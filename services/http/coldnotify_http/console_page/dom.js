@@ -13,14 +13,30 @@ export const cell = (text, className = "") => element("td", { className }, Strin
 export const link = (text, href, title = "") => element("a", { href, title: title || text }, text);
 export const linkCell = (text, href, title) => element("td", { className: "name" }, link(text, href, title));
 
-// A row that stands for the same as before stays the same element: by its key, the first cell's text as a rule.
+// A row that stands for the same as before stays the same element: by its key, the first cell's text as a rule. On a
+// phone, where a row is a card, each cell has its column's name; roles stay what they are in a table. A head is [name,
+// class, how to sort by it].
 export function table(id, head, rows, nothing, caption = "") {
-  const cells = head.map(([name, className = ""]) => element("th", { scope: "col", className }, name));
+  const cells = head.map(([name, className = "", sort]) => {
+    const made = element("th", { scope: "col", className }, sort ? link(name, sort.href, `Sort by ${name}`) : name);
+    if (sort?.sorted) made.setAttribute("aria-sort", sort.sorted);
+    return role(made, "columnheader");
+  });
   const body = rows.length
-    ? rows.map((row) => keyed(element("tr", {}, ...row), row[0].textContent))
+    ? rows.map((row) => {
+      for (const [index, one] of row.entries()) role(one, "cell").dataset.label = head[index][0];
+      return keyed(role(element("tr", {}, ...row), "row"), row[0].dataset.key ?? row[0].textContent);
+    })
     : [element("tr", {}, element("td", { className: "empty", colSpan: head.length }, nothing))];
-  update(byId(id), ...(caption ? [element("caption", {}, caption)] : []),
-    element("thead", {}, element("tr", {}, ...cells)), element("tbody", {}, ...body));
+  const shown = role(byId(id), "table");
+  shown.classList.add("rows");
+  update(shown, ...(caption ? [element("caption", {}, caption)] : []),
+    role(element("thead", {}, role(element("tr", {}, ...cells), "row")), "rowgroup"), role(element("tbody", {}, ...body), "rowgroup"));
+}
+
+function role(made, name) {
+  made.setAttribute("role", name);
+  return made;
 }
 
 export function keyed(made, key) {

@@ -1,5 +1,5 @@
-// Publishing from the page, and starting an object's versions over: what is wrong is said of its field, what came of it
-// in the service's own words.
+// Publishing from the page, and starting an object's versions over. Both are asked once more: what is wrong is said of
+// its field before, what came of it in the service's own words.
 
 import { askJson, groupPath, segment } from "./ask.js";
 import { confirmed } from "./confirm.js";
@@ -31,11 +31,18 @@ function doing(done, step) {
 
 // Versions go up to 2^63-1, which JavaScript's numbers cannot say: so bodies are put together as text.
 async function publish(fields) {
+  const path = `${groupPath(fields.domain, fields.group)}/objects/${segment(fields.object)}`;
+  const wanted = await confirmed({
+    title: `Publish ${fields.object}?`, yes: "Publish", reason: false,
+    words: `Every client of ${fields.domain} / ${fields.group} that is registered for it is told`
+      + `${fields.version ? ` of version ${fields.version}` : ""}${fields.deleted ? " that it is deleted" : ""}. This cannot be undone; a higher version takes its place.`,
+  });
+  if (wanted === null) return null;
   const parts = [];
   if (fields.version) parts.push(`"version":${fields.version}`);
   if (fields.payload) parts.push(`"payload":${fields.payload}`);
   if (fields.deleted) parts.push('"deleted":true');
-  return askJson(`${groupPath(fields.domain, fields.group)}/objects/${segment(fields.object)}`, { method: "POST", body: `{${parts.join(",")}}` });
+  return askJson(path, { method: "POST", body: `{${parts.join(",")}}` });
 }
 
 async function reset(fields) {

@@ -25,3 +25,15 @@ export function shortened(name) {
   const half = Math.floor((NAME_CHARS - 1) / 2);
   return `${chars.slice(0, half).join("")}…${chars.slice(-half).join("")}`;
 }
+
+const PARTITIONS_NAMED = 8;
+
+// Which partitions are not counted, in words; "" where all are.
+export function uncounted({ counted, missing, since_ms: sinceMs }) {
+  if (missing?.length === 0) return "";
+  if (counted !== 0 && missing === null) return "not all matchers answer";
+  const [says, since] = sinceMs ? ["has answered", ` since ${time(sinceMs)}`] : ["answers", ""];
+  if (counted === 0) return `no matcher ${says} for any partition${since}`;
+  const named = `${missing.slice(0, PARTITIONS_NAMED).join(", ")}${missing.length > PARTITIONS_NAMED ? ", …" : ""}`;
+  return `no matcher ${says} for ${missing.length === 1 ? "partition" : "partitions"} ${named} (of ${counted + missing.length})${since}`;
+}
