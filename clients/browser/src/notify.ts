@@ -221,7 +221,7 @@ export class Notify {
    * that comes now.
    *
    * Resolves once the state is read; the network may be away for long. If another page of this browser is the same
-   * client, it waits until that one is gone. Rejects with StateError: the state cannot be read, or is another client's.
+   * client, this one shares its session. Rejects with StateError: the state cannot be read, or is another client's.
    */
   async connect(): Promise<void> {
     if (this.#run?.client?.refused) await this.disconnect();
