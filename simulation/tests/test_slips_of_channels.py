@@ -51,7 +51,7 @@ SLIPS = {
         "marks_of",
         "if headers.moved is not None:",
         "if headers.moved is not None and not headers.moved:",
-        155,
+        216,
     ),
     "what repeats a message stays a repeat once that is removed": Slip(
         ChannelLog,
@@ -79,7 +79,7 @@ SLIPS = {
         "as_part_of_a_page",
         "message.paged = True",
         'message.paged = said.HasField("missed")',
-        51,
+        205,
     ),
     "a message of high priority overtakes those of its channel": Slip(
         WaitingFrames,
@@ -87,7 +87,7 @@ SLIPS = {
         "found.append(frame)",
         "found = [frame]; entry = frame.told.entry; "
         "entry and entry.HasField('message') and setattr(entry.message, 'back', frame.told.offset)",
-        95,
+        205,
     ),
     "all channels of a session are taken to be where one is that came first": Slip(
         CatchingUp,
