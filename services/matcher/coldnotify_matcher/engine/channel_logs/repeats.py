@@ -80,13 +80,12 @@ class Repeats:
     def take_freed(self, log_start: int) -> list[tuple[str, int]]:
         """Returns the records, as (channel, offset), that repeat nothing any more, because the log begins at
         `log_start` now."""
-        first = bisect_left(self._found, log_start)
         behind = bisect_right(self._found, log_start + REPEATS_KNOWN_OFFSETS)
-        freed = [place for place in range(first, behind) if self._originals[place] < log_start]
+        freed = [place for place in range(behind) if self._originals[place] < log_start]
         records = [(self._keys[place], self._found[place]) for place in freed]
         if freed:
             gone = set(freed)
-            self._keep([place for place in range(first, len(self._found)) if place not in gone])
+            self._keep([place for place in range(len(self._found)) if place not in gone])
         return records
 
     def _keep(self, places: Sequence[int]) -> None:

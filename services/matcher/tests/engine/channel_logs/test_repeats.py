@@ -58,3 +58,12 @@ def test_repeats_are_freed_once_if_their_originals_are_removed() -> None:
     assert known.take_freed(3) == [("d/g/c", 3), ("d/g/c", 4)]
     assert not known.note("d/g/c", said[0], 6, 5)
     assert known.note("d/g/c", said[1], 7, 5)
+
+
+def test_a_repeat_that_was_removed_is_freed_if_its_original_was() -> None:
+    """It may have been sent after the original was removed: who missed that has missed it, too."""
+    known = Repeats(0)
+    for offset in range(2):
+        known.note("d/g/c", MessageHeaders(id="a"), offset, 0)
+
+    assert known.take_freed(2) == [("d/g/c", 1)]
