@@ -21,7 +21,6 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 STARTED = ROOT / "docs" / "getting-started.md"
 RECIPES = ROOT / "docs" / "recipes.md"
-TESTING = ROOT / "docs" / "testing.md"
 QUERIES = ROOT / "docs" / "queries.md"
 LIMIT_S = 120
 """For one block: seconds are usual."""
@@ -207,14 +206,6 @@ def test_an_excepted_client_is_not_told(up: Up, tmp_path: Path) -> None:
         (again,) = re.findall(r"`(coldnotify describe .*?)`", RECIPES.read_text(encoding="utf-8"))
         reader.run("sh", again)
         wait_for(lambda: [told.object_id for told in mine.seen] == ["notice-7"], "so is who was excepted")
-
-
-def test_the_test_of_the_page_about_tests_passes(tmp_path: Path) -> None:
-    (code,) = blocks("Python: a service in the test's process", "python", TESTING)
-    (tmp_path / "test_application.py").write_text(code, encoding="utf-8")
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_application.py"]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
