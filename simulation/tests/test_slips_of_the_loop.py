@@ -36,7 +36,7 @@ SLIPS = {
         "note",
         "partition.table_done",
         "partition.position",
-        1105299,
+        3000620,
     ),
     "requests are handled before the table is read as far as it went": Slip(
         JobRun,
