@@ -55,7 +55,9 @@ class Heard:
         """Its process begins with what this document has."""
         self._queries[client.key] = {
             query_hash(text): _Query(
-                set(kept.members) | set(kept.answer or ()), answered=text not in document.pending_queries
+                set(kept.members) | set(kept.answer or ()),
+                answer=None if kept.answer is None else set(kept.answer),
+                answered=text not in document.pending_queries,
             )
             for text, kept in document.queries.items()
         }
@@ -87,8 +89,8 @@ class Heard:
             self._queries[client.key].setdefault(hash_, _Query())
         for one in self._queries[client.key].values():
             one.doubted = False
+            # The service goes on with the answer from where the client has it, or says that it begins again.
             one.answered &= one.answer is None
-            one.answer = None
 
     def _on_frame(self, client: SimulatedClient, frame: GatewayFrame) -> None:
         match frame.WhichOneof("frame"):

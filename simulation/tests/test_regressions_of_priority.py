@@ -1,6 +1,6 @@
 """What of high priority overtakes, scripted exactly: each play fails without the rule that makes it hold.
 
-Stands for: overtaking, link, heard
+Stands for: overtaking, link
 """
 
 from collections.abc import Callable, Iterator
