@@ -71,6 +71,8 @@ class LedgerLooks:
     _lives: dict[str, int] = field(default_factory=dict)
     _with_queries: set[str] = field(default_factory=set)
     """Clients that have registered a query. They may be told any object because of it."""
+    _lost: set[str] = field(default_factory=set)
+    """Topics that were recreated."""
     _looks: list[Ledger] = field(default_factory=list)
     """Answers to judge once all events are in that their clocks may date earlier."""
 
@@ -91,8 +93,8 @@ class LedgerLooks:
                 self._lives[event.client] = event.life
             case Forgotten():
                 self._doubt([event.client], event.t + self.clock_skew_us)
-            case TopicLost() if event.topic == self.names.registrations:
-                self._doubt(self._of_clients, event.t + self.clock_skew_us + UNNOTICED_US)
+            case TopicLost():
+                self._on_lost(event)
             case CaughtUp():
                 self._on_caught_up(event)
             case Unregister() | Refused():
@@ -109,6 +111,17 @@ class LedgerLooks:
         for look in self._looks:
             self._judge(look)
         self._looks.clear()
+
+    def _on_lost(self, lost: TopicLost) -> None:
+        """Notes a lost topic: registrations, or both others without which no record of a registration is believed."""
+        self._lost.add(lost.topic)
+        unbelieved = lost.topic in self._beside and self._beside <= self._lost
+        if unbelieved or lost.topic == self.names.registrations:
+            self._doubt(self._of_clients, lost.t + self.clock_skew_us + UNNOTICED_US)
+
+    @property
+    def _beside(self) -> set[str]:
+        return {self.names.requests, self.names.sessions}
 
     def _doubt(self, clients: Iterable[str], until: int) -> None:
         for client in clients:

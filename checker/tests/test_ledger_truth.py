@@ -44,6 +44,7 @@ def caught_up(connecting: float, second: float) -> CaughtUp:
 REGISTERED: list[Event] = [Started(t=at(0), client=CLIENT), Register(t=at(0), client=CLIENT, object=OBJECT), told(1, 1)]
 
 
+BOTH_LOST = [TopicLost(t=at(2), topic=TOPICS.requests), TopicLost(t=at(2.1), topic=TOPICS.sessions)]
 AGAIN: list[Event] = [
     Unregister(t=at(2), client=CLIENT, object=OBJECT),
     Register(t=at(2.1), client=CLIENT, object=OBJECT),
@@ -78,6 +79,10 @@ def violations(*events: Event, skew_s: float = 0.0) -> int:
         ([TopicLost(t=at(2), topic=TOPICS.registrations), told(2.5, 1), look(3, 4, 2)], 0),
         ([TopicLost(t=at(2), topic=TOPICS.registrations), caught_up(31, 33), look(34, 35, 2)], 0),
         ([TopicLost(t=at(2), topic=TOPICS.registrations), caught_up(33, 34), look(35, 36, 2)], 1),
+        ([TopicLost(t=at(2), topic=TOPICS.requests), told(2.5, 1), look(3, 4, 2)], 1),
+        ([TopicLost(t=at(2), topic=TOPICS.sessions), told(2.5, 1), look(3, 4, 2)], 1),
+        ([*BOTH_LOST, told(2.5, 1), look(3, 4, 2)], 0),
+        ([*BOTH_LOST, caught_up(33, 34), look(35, 36, 2)], 1),
         ([*AGAIN, told(2.5, 1), look(3, 4, 2)], 0),
         ([*AGAIN, caught_up(2, 2.5), look(3, 4, 2)], 0),
         ([*AGAIN, caught_up(2.2, 2.5), look(3, 4, 2)], 1),
