@@ -417,11 +417,12 @@ class Delivery:
         """A version of a member that nobody has a callback for: its queries know that they missed it. That there is no
         version is what no query waits for that does not ask for descriptions.
         """
-        if slot.waiting is not None:
+        update = slot.waiting
+        if update is not None:
             self.queries.missed(name)
             self.queries.replaced(name)
-            if slot.waiting.version is None:
-                self.queries.told(name, slot.waiting.floor)
+            if update.version is None:
+                self.queries.told(name, update.floor)
         slot.waiting = None
         if slot.running is None:
             self._drop(name)
