@@ -9,6 +9,7 @@ import pytest
 from coldnotify._core.delivery.membership import KeptQuery
 from coldnotify._core.delivery.slot import CallbackJob
 from coldnotify._core.document.document import Document
+from coldnotify._core.interests.interests import QueryInterest
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_testkit.client_bench import LAMPS, ROOM, ClientBench, kept
 
@@ -272,3 +273,27 @@ def test_an_older_version_delivers_its_description_alone(version: int | None) ->
     assert bench.client.next_job(bench.now) is None
     document = bench.client._document()
     assert (document.cursor, document.applied["a"]) == (11, (0, 1))
+
+
+def test_an_unpublished_member_that_leaves_all_its_queries_is_told_to_none() -> None:
+    """Two queries wait for the version that does not exist; a third one asks for its description."""
+    heaters = QueryInterest("heaters")
+    bench = ClientBench(
+        replace(
+            kept(),
+            queries={LAMPS.text: KeptQuery(), heaters.text: KeptQuery(), ROOM.text: KeptQuery(descriptions={})},
+        )
+    )
+    for number, query in enumerate((LAMPS, heaters, ROOM), 1):
+        bench.client.application.subscribe(query, number)
+    bench.client.application.subscribe_members(ROOM, 4)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(caught_up=wire.CaughtUp(complete=10))
+    deferring = [LAMPS.hash, heaters.hash]
+    bench.say(notification=wire.Notification(name="a", offset=11, entered=deferring, description=b'{"on":true}'))
+    assert bench.tell() == []
+    bench.say(notification=wire.Notification(name="a", offset=12, entered=[ROOM.hash], description=b""))
+    bench.say(notification=wire.Notification(name="a", offset=13, left=[*deferring, ROOM.hash]))
+    assert bench.tell() == []
+    assert bench.client.status(bench.now).waiting == 0
