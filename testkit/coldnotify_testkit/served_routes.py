@@ -1,11 +1,11 @@
 """For tests: routes of a service, served on a port for looking in as the service itself serves them, or alone."""
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
-from coldnotify_common.http.admin import AdminServer, bound_port, listen
+from coldnotify_common.http.admin import AdminServer, AdminThread, bound_port, listen
 from coldnotify_common.http.web import json_errors
 
 
@@ -18,6 +18,17 @@ async def served(*routes: web.AbstractRouteDef) -> AsyncIterator[str]:
         yield f"127.0.0.1:{server.port}"
     finally:
         await server.stop()
+
+
+@contextmanager
+def served_in_a_thread(routes: Iterable[web.AbstractRouteDef]) -> Iterator[int]:
+    """Their port, while the block runs, for tests without an event loop."""
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
+    admin.start()
+    try:
+        yield admin.port
+    finally:
+        admin.stop()
 
 
 @asynccontextmanager

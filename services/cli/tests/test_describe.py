@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_cli.described import parse_value, show_value
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_common.http.list_pages import page, page_request
 from coldnotify_common.http.web import error_response
 from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.served_routes import served_in_a_thread
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,10 +63,8 @@ def node(asked: Asked) -> Iterator[str]:
         web.route("*", f"{group}/objects/{{object:.+}}/description", description),
         web.get(f"{group}/objects", objects),
     ]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
-    admin.start()
-    yield f"127.0.0.1:{admin.port}"
-    admin.stop()
+    with served_in_a_thread(routes) as port:
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(

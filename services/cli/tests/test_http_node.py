@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_common.http.list_pages import page, page_request
 from coldnotify_common.http.web import error_response
 from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 CLIENTS = [f"c{number:04}" for number in range(1500)]
 ABOUT = {
@@ -48,10 +48,8 @@ def node() -> Iterator[str]:
         web.get(f"{group}/objects/{{object:.+}}/lacking", lacking),
         web.get(f"{group}/clients/c/explanation", explanation),
     ]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
-    admin.start()
-    yield f"127.0.0.1:{admin.port}"
-    admin.stop()
+    with served_in_a_thread(routes) as port:
+        yield f"127.0.0.1:{port}"
 
 
 def test_who_lacks_prints_what_holds_for_all_and_then_everyone(node: str) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from aiohttp import web
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_common.http.web import error_response
 from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 Asked = list[tuple[str, str, str]]
 DONE = {"domain": "d", "group": "g", "client": "c", "was_online": True, "was_registered": 3}
@@ -29,10 +29,8 @@ def node(asked: Asked) -> Iterator[str]:
         return web.json_response({**DONE, "outcome": "forgotten" if request.method == "DELETE" else "disconnected"})
 
     routes = [web.route("*", "/v1/domains/d/groups/g/clients/{client}", client)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
-    admin.start()
-    yield f"127.0.0.1:{admin.port}"
-    admin.stop()
+    with served_in_a_thread(routes) as port:
+        yield f"127.0.0.1:{port}"
 
 
 def test_a_client_is_disconnected(node: str, asked: Asked) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_checker.histories import Publish, read_lines
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_common.http.web import error_response
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.served_routes import served_in_a_thread
 from confluent_kafka import Consumer, TopicPartition
 
 TOPICS = TopicNames()
@@ -113,10 +113,8 @@ def node() -> Iterator[str]:
         return web.json_response({"items": [{"offset": int(request.query["offsets"]), **ITEMS[group]}]})
 
     routes = [web.get("/v1/domains/d/groups/{group}/outcomes", outcomes)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
-    admin.start()
-    yield f"127.0.0.1:{admin.port}"
-    admin.stop()
+    with served_in_a_thread(routes) as port:
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.mark.kafka

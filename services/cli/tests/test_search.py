@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from aiohttp import web
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 FOUND = [{"kind": "client", "domain": "d", "group": "g", "name": f"c{number}"} for number in range(5)]
 GROUP = {
@@ -32,10 +32,8 @@ def node() -> Iterator[str]:
         return web.json_response(ALL | {"items": [GROUP | {"asked": dict(request.query)}], "next": None})
 
     routes = [web.get("/v1/search", search), web.get("/v1/groups", groups)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
-    admin.start()
-    yield f"127.0.0.1:{admin.port}"
-    admin.stop()
+    with served_in_a_thread(routes) as port:
+        yield f"127.0.0.1:{port}"
 
 
 def test_names_of_all_pages_are_printed(node: str) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_common.http.web import error_response
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.tools import console_tool
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.served_routes import served_in_a_thread
 from confluent_kafka import Producer
 
 TOPICS = TopicNames()
@@ -159,10 +159,8 @@ def node() -> Iterator[str]:
         )
 
     routes = [web.get("/v1/tenants/{tenant}/usage", usage)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
-    admin.start()
-    yield f"127.0.0.1:{admin.port}"
-    admin.stop()
+    with served_in_a_thread(routes) as port:
+        yield f"127.0.0.1:{port}"
 
 
 def test_usage_is_shown_now_and_by_hour(node: str) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_cli.top_view import duration, old_view, plain
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_testkit.command import COMMAND, coldnotify
+from coldnotify_testkit.served_routes import served_in_a_thread
 from rich.console import Console
 
 NOW_MS = 1_700_000_000_000
@@ -45,10 +45,8 @@ def answering(shown: dict[str, Any]) -> Iterator[str]:
         return web.json_response(shown)
 
     routes = [web.get("/v1/overview", overview)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
-    admin.start()
-    yield f"127.0.0.1:{admin.port}"
-    admin.stop()
+    with served_in_a_thread(routes) as port:
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import channel_endpoints, state_endpoints
 from coldnotify_matcher.looking.channel_standing import behind
 from coldnotify_schemas import wire_pb2
@@ -18,6 +17,7 @@ from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.channels_bench import LOG_EPOCH, ChannelsBench, channel, text
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 START = wire_pb2.SINCE_OLDEST
@@ -34,10 +34,8 @@ def port(bench: ChannelsBench) -> Iterator[int]:
     worker = SimpleNamespace(partitions={PARTITION: partition}, followed={}, lock=RLock())
     current: Any = SimpleNamespace(worker=worker)
     shown = [*channel_endpoints.routes(current), *state_endpoints.routes(current)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
-    admin.start()
-    yield admin.port
-    admin.stop()
+    with served_in_a_thread(shown) as port:
+        yield port
 
 
 def look(port: int, path: str) -> Any:

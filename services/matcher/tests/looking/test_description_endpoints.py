@@ -11,7 +11,6 @@ from typing import Any
 from urllib.request import Request
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
 from coldnotify_matcher.looking.description_endpoints import DescriptionEndpoints, routes
@@ -21,6 +20,7 @@ from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.step_bell import StepBell
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PARTITIONS, PREFIX, EngineBench
 from coldnotify_testkit.fetching import FetchedAnswer, fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 TOPICS = TopicNames()
 
@@ -88,11 +88,9 @@ class Matcher:
 @pytest.fixture
 def matcher() -> Iterator[Matcher]:
     one = Matcher()
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes(one.current, one.log)))
-    admin.start()
-    one.port = admin.port
-    yield one
-    admin.stop()
+    with served_in_a_thread(routes(one.current, one.log)) as port:
+        one.port = port
+        yield one
 
 
 def test_a_description_is_put_patched_read_and_deleted(matcher: Matcher) -> None:

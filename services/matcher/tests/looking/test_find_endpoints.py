@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 
 import pytest
 from aiohttp import web
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import find_endpoints
 from coldnotify_matcher.looking.evaluating import in_turn
 from coldnotify_matcher.looking.find_endpoints import FindEndpoint
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PREFIX, EngineBench
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 TOPICS = TopicNames()
 
@@ -49,11 +49,9 @@ class Matcher:
 @pytest.fixture
 def matcher() -> Iterator[Matcher]:
     one = Matcher()
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=find_endpoints.routes(one.current)))
-    admin.start()
-    one.port = admin.port
-    yield one
-    admin.stop()
+    with served_in_a_thread(find_endpoints.routes(one.current)) as port:
+        one.port = port
+        yield one
 
 
 def test_a_groups_objects_are_those_published_or_described_and_not_deleted(matcher: Matcher) -> None:

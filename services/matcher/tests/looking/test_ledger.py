@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.engine.interests.by_query import deciding, query
 from coldnotify_matcher.looking import evaluating, ledger, overview, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes
@@ -19,6 +18,7 @@ from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.names import looking_name
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, EngineBench, query_interest
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 
@@ -34,10 +34,8 @@ def port(bench: EngineBench) -> Iterator[int]:
     LOCKS.append(worker.lock)
     current = SimpleNamespace(worker=worker)
     shown = [*ledger.routes(current), *overview.routes(current), *routes(current)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
-    admin.start()
-    yield admin.port
-    admin.stop()
+    with served_in_a_thread(shown) as port:
+        yield port
 
 
 def get(port: int, path: str) -> tuple[int, Any]:

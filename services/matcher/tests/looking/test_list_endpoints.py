@@ -10,9 +10,9 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import list_endpoints, overview, state_endpoints
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 
 @pytest.fixture
@@ -36,10 +36,8 @@ def port(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(overview, "SUMS_KEPT_S", 0)
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
     shown = list_endpoints.routes(SimpleNamespace(worker=worker))
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
-    admin.start()
-    yield admin.port
-    admin.stop()
+    with served_in_a_thread(shown) as port:
+        yield port
 
 
 def ask(port: int, path: str, body: object = None, **query: object) -> Any:

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking.missing_endpoints import routes
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 
 @pytest.fixture
@@ -26,10 +26,8 @@ def port(bench: EngineBench) -> Iterator[int]:
     current: Any = SimpleNamespace(
         worker=SimpleNamespace(partitions={PARTITION: bench.partition}, lock=threading.RLock())
     )
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes(current)))
-    admin.start()
-    yield admin.port
-    admin.stop()
+    with served_in_a_thread(routes(current)) as port:
+        yield port
 
 
 def ask(port: int, body: bytes, group: str = GROUP) -> tuple[int, Any]:

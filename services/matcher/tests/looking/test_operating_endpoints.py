@@ -9,7 +9,6 @@ from typing import Any
 from urllib.request import Request
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.asked_writes import NotWritten
 from coldnotify_matcher.looking.operating_endpoints import OperatingEndpoints
 from coldnotify_schemas import internal_pb2
@@ -19,6 +18,7 @@ from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.step_bell import StepBell
 from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, PARTITION, PARTITIONS, PREFIX, EngineBench, closed
 from coldnotify_testkit.fetching import FetchedAnswer, fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 
@@ -65,11 +65,9 @@ def matcher() -> Iterator[Matcher]:
     pages = OperatingEndpoints(one.current, one, change_s=5)
     path = "/v1/domains/{domain}/groups/{group}/clients/{client}"
     routes = [web.patch(path, pages.disconnect), web.delete(path, pages.forget)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
-    admin.start()
-    one.port = admin.port
-    yield one
-    admin.stop()
+    with served_in_a_thread(routes) as port:
+        one.port = port
+        yield one
 
 
 def about(outcome: str, *, online: bool, registered: int) -> dict[str, object]:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import ledger
 from coldnotify_matcher.looking.outcome_endpoints import OutcomeEndpoints, routes
 from coldnotify_schemas.partitioner import partition_of
@@ -16,6 +15,7 @@ from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.step_bell import StepBell
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, EngineBench
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 SAME_PARTITION = next(f"x{g}" for g in range(1000) if partition_of(DOMAIN, f"x{g}", PARTITIONS) == PARTITION)
@@ -42,10 +42,8 @@ def current(bench: EngineBench) -> Any:
 @pytest.fixture
 def port(current: Any) -> Iterator[int]:
     shown = [*ledger.routes(current), *routes(current)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
-    admin.start()
-    yield admin.port
-    admin.stop()
+    with served_in_a_thread(shown) as port:
+        yield port
 
 
 def ask(

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import overview, state_endpoints
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 MATRIX = f"/v1/domains/{DOMAIN}/groups/{GROUP}/matrix"
 
@@ -36,10 +36,8 @@ def bench() -> EngineBench:
 def port(bench: EngineBench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
     shown = overview.routes(SimpleNamespace(worker=worker))
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
-    admin.start()
-    yield admin.port
-    admin.stop()
+    with served_in_a_thread(shown) as port:
+        yield port
 
 
 def get(port: int, path: str) -> Any:

@@ -5,11 +5,11 @@ from threading import RLock
 from types import SimpleNamespace
 
 import pytest
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import query_endpoints, state_endpoints
 from coldnotify_schemas import wire_pb2
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench, query_interest
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 
@@ -24,10 +24,8 @@ def port(bench: EngineBench) -> Iterator[int]:
     worker = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=RLock())
     current = SimpleNamespace(worker=worker)
     shown = [*query_endpoints.routes(current), *state_endpoints.routes(current)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
-    admin.start()
-    yield admin.port
-    admin.stop()
+    with served_in_a_thread(shown) as port:
+        yield port
 
 
 def register(bench: EngineBench, session: int, client: str, *texts: str) -> None:

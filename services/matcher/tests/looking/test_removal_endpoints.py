@@ -9,12 +9,12 @@ from urllib.request import Request
 
 import pytest
 from coldnotify_common.clocks import KAFKA, Clocks
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.upkeep.removal_brake import FEW
 from coldnotify_matcher.looking.removal_endpoints import routes
 from coldnotify_testkit.engine_bench import PARTITION, EngineBench
 from coldnotify_testkit.fetching import FetchedAnswer, fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 AFTER_MS = 180 * 86_400_000
 
@@ -46,11 +46,9 @@ class Matcher:
 @pytest.fixture
 def matcher() -> Iterator[Matcher]:
     one = Matcher()
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes(one.current)))
-    admin.start()
-    one.port = admin.port
-    yield one
-    admin.stop()
+    with served_in_a_thread(routes(one.current)) as port:
+        one.port = port
+        yield one
 
 
 def test_what_waits_is_shown_and_goes_once_it_is_confirmed(matcher: Matcher) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import find_endpoints, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes
 from coldnotify_matcher.matcher_partition import MatcherPartition
@@ -16,6 +15,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, EngineBench
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.served_routes import served_in_a_thread
 
 TOPICS = TopicNames()
 
@@ -53,10 +53,8 @@ def current(bench: EngineBench) -> Current:
 @pytest.fixture
 def port(current: Current) -> Iterator[int]:
     shown = [*find_endpoints.routes(current), *routes(current)]
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
-    admin.start()
-    yield admin.port
-    admin.stop()
+    with served_in_a_thread(shown) as port:
+        yield port
 
 
 def get(port: int, path: str) -> tuple[int, Any]:
