@@ -4,10 +4,9 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
 import { channelHash } from "../src/schemas/digest.js";
-import { FrameBuffer } from "../src/schemas/frames.js";
 import { sinceOf } from "../src/core/interests/since.js";
 import { CHANNELS_BACKLOG_BYTES_MAX } from "../src/core/settings.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame, REASON, SINCE, type WireInterest } from "../src/schemas/wire.js";
+import { type ClientFrame, REASON, SINCE, type WireInterest } from "../src/schemas/wire.js";
 import {
   ChannelCallbackFailed,
   ChannelParked,
@@ -20,6 +19,7 @@ import {
   type Options,
   RegistrationRefused,
 } from "../src/index.js";
+import { WireSocket } from "./socket.js";
 
 const DEADLINE_S = 150;
 const EPOCH = 7;
@@ -32,39 +32,18 @@ let knowsChannels = true;
 let sockets: Socket[] = [];
 
 /** A gateway with one log, which tells each subscription all that lies behind where it begins. */
-class Socket {
-  static readonly CONNECTING = 0;
-  static readonly OPEN = 1;
-  readonly frames = new FrameBuffer(32 * 1024);
-  readonly said: Partial<ClientFrame>[] = [];
+class Socket extends WireSocket {
   /** Of each channel, all up to there was told. */
   readonly told = new Map<string, bigint>();
   /** Channels whose position is none of this log. */
   readonly lost = new Set<string>();
-  readyState = 0;
-  bufferedAmount = 0;
-  binaryType = "";
-  onopen: () => void = () => undefined;
-  onmessage: (event: { data: unknown }) => void = () => undefined;
-  onclose: (event: { code: number; reason: string; wasClean: boolean }) => void = () => undefined;
 
-  constructor(readonly url: string) {
+  constructor(url: string) {
+    super(url);
     sockets.push(this);
-    setTimeout(() => {
-      this.readyState = 1;
-      this.onopen();
-    });
   }
 
-  send(data: Uint8Array): void {
-    for (const body of this.frames.feed(data)) {
-      const frame = Object.fromEntries(Object.entries(parseFrame(CLIENT_FRAME, body)).filter(([, kind]) => kind));
-      this.said.push(frame);
-      setTimeout(() => this.answer(frame));
-    }
-  }
-
-  answer({ hello, register, unregister }: Partial<ClientFrame>): void {
+  override answer({ hello, register, unregister }: Partial<ClientFrame>): void {
     const kinds = knowsChannels ? 5 : 1;
     if (hello) {
       const cursor = hello.streams[0]?.complete;
@@ -123,20 +102,6 @@ class Socket {
     const told = this.told.get(channel) ?? -1n;
     this.told.set(channel, offset);
     this.say({ message: { channel: channelHash(channel), offset, back: offset - told, payload, paged } });
-  }
-
-  say(frame: GatewayFramePart): void {
-    if (this.readyState === 1) this.onmessage({ data: Uint8Array.from(encodeFrame(GATEWAY_FRAME, frame)).buffer });
-  }
-
-  close(): void {
-    if (this.readyState < 2) setTimeout(() => this.end(true));
-    this.readyState = 2;
-  }
-
-  end(wasClean: boolean): void {
-    this.readyState = 3;
-    this.onclose({ code: wasClean ? 1000 : 1006, reason: "", wasClean });
   }
 }
 

@@ -1,19 +1,13 @@
-/** A gateway in memory, behind a WebSocket of our own. */
+/** Gateways in memory, behind a WebSocket of our own. */
 
 import { queryHash } from "../src/schemas/digest.js";
 import { FrameBuffer } from "../src/schemas/frames.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
 
-/** What the browser would be: the one that connected last is the one that counts. */
-export class Socket {
+/** What the browser would be, as far as no gateway matters. */
+export abstract class WireSocket {
   static readonly CONNECTING = 0;
   static readonly OPEN = 1;
-  static all: Socket[] = [];
-  static refused = new Set<string>();
-  static knowsQueries = true;
-  static publishes: boolean | "no" = true;
-  static tellsOutcomes = true;
-  static tellsDescriptions = false;
   /** Of a network that is gone: nothing is heard, and nothing said. */
   mute = false;
   readonly frames = new FrameBuffer(32 * 1024);
@@ -26,13 +20,19 @@ export class Socket {
   onclose: (event: { code: number; reason: string; wasClean: boolean }) => void = () => undefined;
 
   constructor(readonly url: string) {
-    Socket.all.push(this);
     setTimeout(() => {
-      if (Socket.refused.has(url)) return this.end(false);
+      if (this.isRefused) return this.end(false);
       this.readyState = 1;
       this.onopen();
     });
   }
+
+  get isRefused(): boolean {
+    return false;
+  }
+
+  /** What the gateway says to a frame. */
+  abstract answer(frame: Partial<ClientFrame>): void;
 
   send(data: Uint8Array): void {
     for (const body of this.frames.feed(data)) {
@@ -40,6 +40,40 @@ export class Socket {
       this.said.push(frame);
       setTimeout(() => this.answer(frame));
     }
+  }
+
+  say(frame: GatewayFramePart): void {
+    if (this.readyState !== 1 || this.mute) return;
+    this.onmessage({ data: Uint8Array.from(encodeFrame(GATEWAY_FRAME, frame)).buffer });
+  }
+
+  close(): void {
+    if (this.readyState < 2) setTimeout(() => this.end(true));
+    this.readyState = 2;
+  }
+
+  end(wasClean: boolean): void {
+    this.readyState = 3;
+    this.onclose({ code: wasClean ? 1000 : 1006, reason: "", wasClean });
+  }
+}
+
+/** A gateway that knows all objects: the connection that came last is the one that counts. */
+export class Socket extends WireSocket {
+  static all: Socket[] = [];
+  static refused = new Set<string>();
+  static knowsQueries = true;
+  static publishes: boolean | "no" = true;
+  static tellsOutcomes = true;
+  static tellsDescriptions = false;
+
+  constructor(url: string) {
+    super(url);
+    Socket.all.push(this);
+  }
+
+  override get isRefused(): boolean {
+    return Socket.refused.has(this.url);
   }
 
   /** What a query's members are; "no" is none. They are described if the service tells that. */
@@ -53,7 +87,7 @@ export class Socket {
   }
 
   /** A gateway that knows version 1 of everything. */
-  answer({ hello, register, unregister, ping, publish, askOutcome }: Partial<ClientFrame>): void {
+  override answer({ hello, register, unregister, ping, publish, askOutcome }: Partial<ClientFrame>): void {
     if (askOutcome && Socket.tellsOutcomes) this.say({ outcome: { ask: askOutcome.ask, kind: 4, version: 5n } });
     if (publish?.request && Socket.publishes === "no") {
       this.say({ notPublished: { request: publish.request, reason: "domain: no right to publish" } });
@@ -72,20 +106,5 @@ export class Socket {
     }
     if (unregister) this.say({ unregistered: { request: unregister.request } });
     if (ping) this.say({ pong: {} });
-  }
-
-  say(frame: GatewayFramePart): void {
-    if (this.readyState !== 1 || this.mute) return;
-    this.onmessage({ data: Uint8Array.from(encodeFrame(GATEWAY_FRAME, frame)).buffer });
-  }
-
-  close(): void {
-    if (this.readyState < 2) setTimeout(() => this.end(true));
-    this.readyState = 2;
-  }
-
-  end(wasClean: boolean): void {
-    this.readyState = 3;
-    this.onclose({ code: wasClean ? 1000 : 1006, reason: "", wasClean });
   }
 }
