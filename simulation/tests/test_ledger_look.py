@@ -13,8 +13,17 @@ from coldnotify_matcher.engine.clients import unsettled_registrations
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
 from coldnotify_matcher.engine.writing import client_records
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.operating import SimulatedOperator
 from coldnotify_simulation.scripted import Rule, check, connected, link_of, no_matcher, registered, until_request
+from coldnotify_simulation.world import World
+
+
+def come_to_rest(world: World, client: SimulatedClient) -> None:
+    """Nothing is done to them any more."""
+    world.run(20.0)
+    world.calm()
+    world.settle([client])
 
 
 def a_callback_that_takes_its_time_behind_a_registration() -> None:
@@ -24,9 +33,7 @@ def a_callback_that_takes_its_time_behind_a_registration() -> None:
     world.run(15.0)  # its cursor passes that
     client.callback_s = 6.0
     world.register(client, "b")
-    world.run(20.0)
-    world.calm()
-    world.settle([client])
+    come_to_rest(world, client)
 
 
 def a_callback_that_raises_too_often_then_a_takeover() -> None:
@@ -39,9 +46,7 @@ def a_callback_that_raises_too_often_then_a_takeover() -> None:
     for matcher in world.matchers:
         matcher.kill()
         matcher.start()
-    world.run(20.0)
-    world.calm()
-    world.settle([client])
+    come_to_rest(world, client)
 
 
 def a_matcher_that_dies_before_it_has_a_forgotten_clients_whole_set() -> None:
@@ -58,9 +63,7 @@ def a_matcher_that_dies_before_it_has_a_forgotten_clients_whole_set() -> None:
     for matcher in world.matchers:
         matcher.kill()
         matcher.start()
-    world.run(20.0)
-    world.calm()
-    world.settle([client])
+    come_to_rest(world, client)
 
 
 def a_connection_that_is_asked_for_again_behind_the_next_one() -> None:
@@ -82,9 +85,7 @@ def a_connection_that_is_asked_for_again_behind_the_next_one() -> None:
     world.run(3.0)  # so long that the first gateway asks whoever takes over
     for matcher in world.matchers:
         matcher.start()
-    world.run(20.0)
-    world.calm()
-    world.settle([client])
+    come_to_rest(world, client)
 
 
 @contextmanager

@@ -16,22 +16,6 @@ from coldnotify_testkit.served_routes import served_in_a_thread
 
 
 @pytest.fixture
-def bench() -> EngineBench:
-    bench = EngineBench()
-    bench.opened("a", "b", session=1, client="c1")
-    bench.opened("a", session=2, client="c2")
-    bench.opened("b", session=3, client="c3")
-    bench.publish("a", b'{"version":1}', timestamp_ms=1000)
-    bench.publish("b", b'{"version":1}', timestamp_ms=2000)
-    bench.settle()
-    bench.acks({1: 1, 2: 0})
-    bench.leave(session=3, client="c3")
-    bench.publish("b", b'{"version":2}', timestamp_ms=3000)
-    bench.settle()
-    return bench
-
-
-@pytest.fixture
 def port(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(overview, "SUMS_KEPT_S", 0)
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())

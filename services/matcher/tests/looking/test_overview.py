@@ -17,22 +17,6 @@ MATRIX = f"/v1/domains/{DOMAIN}/groups/{GROUP}/matrix"
 
 
 @pytest.fixture
-def bench() -> EngineBench:
-    bench = EngineBench()
-    bench.opened("a", "b", session=1, client="c1")
-    bench.opened("a", session=2, client="c2")
-    bench.opened("b", session=3, client="c3")
-    bench.publish("a", b'{"version":1}', timestamp_ms=1000)
-    bench.publish("b", b'{"version":1}', timestamp_ms=2000)
-    bench.settle()
-    bench.acks({1: 1, 2: 0})
-    bench.leave(session=3, client="c3")
-    bench.publish("b", b'{"version":2}', timestamp_ms=3000)
-    bench.settle()
-    return bench
-
-
-@pytest.fixture
 def port(bench: EngineBench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
     shown = overview.routes(SimpleNamespace(worker=worker))
