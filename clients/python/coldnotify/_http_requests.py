@@ -3,12 +3,14 @@
 import json
 import math
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
+
+from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 _NO_QUERY: Mapping[str, object] = {}
 
@@ -74,6 +76,22 @@ class HttpRequests:
         if not isinstance(answer, dict):
             raise HttpUnanswered(self.base, ValueError("its answer is not a JSON object"), unsent=False)
         return answer
+
+
+def pages_of(ask: Callable[[Mapping[str, object]], dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:
+    """Yields the answers of a paged list, page after page, at most `limit` items in all; None: all.
+
+    `ask` returns one page; it is passed the parts of the query that choose it.
+    """
+    after: str | None = None
+    while True:
+        wanted = ITEMS_PER_PAGE_MAX if limit is None else min(limit, ITEMS_PER_PAGE_MAX)
+        page = ask({"limit": wanted, "after": after})
+        yield page
+        after = page["next"]
+        limit = None if limit is None else limit - len(page["items"])
+        if after is None or limit == 0:
+            return
 
 
 def _seconds(said: Any) -> float | None:

@@ -30,7 +30,7 @@ from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify._core.publishing.outgoing import version_of
 from coldnotify._effect import Newest
-from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path
+from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path, pages_of
 from coldnotify._publishing.applied import LedgerClient, Receipt
 from coldnotify._publishing.published import Published
 
@@ -354,15 +354,7 @@ class HttpClient:
     def _pages(self, path: str, query: Mapping[str, object], limit: int | None) -> Iterator[dict[str, Any]]:
         if limit is not None and limit < 1:
             raise ValueError(f"limit: {limit!r} is less than 1")
-        after: str | None = None
-        while True:
-            wanted = ITEMS_PER_PAGE_MAX if limit is None else min(limit, ITEMS_PER_PAGE_MAX)
-            page = self._ask("GET", path, query={**query, "limit": wanted, "after": after})
-            yield page
-            after = page["next"]
-            limit = None if limit is None else limit - len(page["items"])
-            if after is None or limit == 0:
-                return
+        yield from pages_of(lambda part: self._ask("GET", path, query={**query, **part}), limit)
 
     def _ask(
         self, method: str, path: str, body: bytes | None = None, query: Mapping[str, object] | None = None

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify_cli.asked_ports import why_no_answer
 from coldnotify_cli.credentials import http_base, http_context, read_token
@@ -55,16 +54,9 @@ class HttpNode:
 
     def pages(self, *path: str, limit: int | None, **query: object) -> Iterator[dict[str, Any]]:
         """The answers of a paged list, page after page, at most `limit` items in all."""
-        after: str | None = None
-        while True:
-            wanted = ITEMS_PER_PAGE_MAX if limit is None else min(limit, ITEMS_PER_PAGE_MAX)
-            page = self.get(*path, limit=wanted, after=after, **query)
-            yield page
-            after = page["next"]
-            if limit is not None:
-                limit -= len(page["items"])
-            if after is None or limit == 0:
-                return
+        from coldnotify._http_requests import pages_of
+
+        yield from pages_of(lambda part: self.get(*path, **query, **part), limit)
 
     def items(self, *path: str, limit: int | None) -> Iterator[dict[str, Any]]:
         """The items of a paged list, page after page, at most `limit`."""
