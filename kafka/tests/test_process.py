@@ -76,3 +76,26 @@ def test_a_process_that_ignores_its_stop_is_killed(tmp_path: Path) -> None:
     assert end(deaf, 0.2) == -signal.SIGKILL
     assert end(deaf, 0.2) == -signal.SIGKILL, "of one that has ended"
     assert end(spawn(SLEEPER, output), 60) == -signal.SIGTERM
+
+
+def test_a_child_that_starts_after_an_interrupt_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, signal, threading\n"
+        "from coldnotify_kafka.broker import process\n"
+        "start, interrupted, started, children = process._spawn, threading.Event(), threading.Event(), []\n"
+        "def interrupt_then_start(*arguments):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    assert interrupted.wait(60)\n"
+        "    children.append(start(*arguments))\n"
+        "    started.set()\n"
+        "    return children[0]\n"
+        "process._spawn = interrupt_then_start\n"
+        "try:\n"
+        f"    process.spawn({SLEEPER!r}, pathlib.Path({str(tmp_path / 'out')!r}))\n"
+        "except KeyboardInterrupt:\n"
+        "    interrupted.set()\n"
+        "assert started.wait(60)\n"
+        "print(children[0].wait(60))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=150, check=False)
+    assert ran.stdout.split() == [str(-signal.SIGKILL)], ran.stderr

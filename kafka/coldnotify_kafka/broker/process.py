@@ -34,8 +34,14 @@ def spawn(
     a terminal reaches the parent only, which then stops its children in order. Raises OSError.
     """
     started: Future[subprocess.Popen[bytes]] = Future()
-    _Starter.of_this_process().orders.put((started, lambda: _spawn(argv, output, keep_open, umask, environ)))
-    return started.result()
+    starter = _Starter.of_this_process()
+    try:
+        starter.orders.put((started, lambda: _spawn(argv, output, keep_open, umask, environ)))
+        return started.result()
+    except BaseException:
+        # Interrupted while it waits: nobody else would know the child.
+        started.add_done_callback(_discard)
+        raise
 
 
 def end(process: subprocess.Popen[bytes], timeout_s: float) -> int:
@@ -50,6 +56,13 @@ def end(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait(KILL_SECONDS_MAX)
+
+
+def _discard(started: "Future[subprocess.Popen[bytes]]") -> None:
+    if started.exception() is None:
+        child = started.result()
+        child.kill()
+        child.wait(KILL_SECONDS_MAX)
 
 
 class _Starter:
