@@ -212,14 +212,19 @@ class SimulatedPromises:
         """It comes."""
         self._offline_records.pop(client, None)
 
-    def on_state_record(self, client: str, key: bytes, value: bytes | None) -> None:
-        """A record of registrations or sessions was written for it.
+    def on_state_record(self, client: str, key: bytes, value: bytes | None, *, forgotten: bool) -> None:
+        """A record of registrations or sessions was written for it. A null after an operator's `forgotten` is free.
 
         A record that includes a further request from before it left does not count: if nobody has served its partition
-        for long, and each request is a step of its own, there are as many as it had requests.
+        for long, and each request is a step of its own, there are as many as it had requests. After a null nothing says
+        which requests were served: a successor that begins before them serves them again.
         """
         if client not in self._offline_records:
             return
+        if value is None:
+            self._answered.pop((client, key), None)
+            if forgotten:
+                return
         applied = -1 if value is None else state_order(value)[1]
         if self._answered.get((client, key), -1) < applied < self._asked_until[client]:
             self._answered[client, key] = applied

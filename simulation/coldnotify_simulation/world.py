@@ -298,8 +298,7 @@ class World:
                     self.memberships.on_registered(client, [one.text for one in record.of_kind(Kind.QUERY)])
                     channels = record.of_kind(Kind.CHANNEL)
                     self.messages.on_registered(client, {c.text: (c.position, c.epoch) for c in channels})
-            if entry.value is not None or client not in self.forgotten:  # an operator's doing is not counted
-                self.promises.on_state_record(client, entry.key, entry.value)
+            self.promises.on_state_record(client, entry.key, entry.value, forgotten=client in self.forgotten)
         for matcher in self.matchers:
             if matcher.run is not None and matcher.run.reads(partition):
                 matcher.run.look_soon()
