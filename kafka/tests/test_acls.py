@@ -35,8 +35,9 @@ def test_back_ends_write_objects_and_channels_and_nothing_else() -> None:
         f"write topic {TOPICS.usage}",
         "read group coldnotify-tenancy*",
     }
+    of_nodes = {f"read topic {TOPICS.nodes}", f"write topic {TOPICS.nodes}", "read group coldnotify-nodes*"}
     of_histories = {f"read topic {TOPICS.objects}", "read group coldnotify-history*"}
-    assert sorted(allowances("http")) == sorted(written | of_agreements | of_histories)
+    assert sorted(allowances("http")) == sorted(written | of_agreements | of_nodes | of_histories)
 
 
 def test_operators_write_agreements_and_counting_services_write_usage() -> None:
@@ -62,8 +63,8 @@ def test_state_is_written_by_the_matcher_alone() -> None:
     for topic in (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state, TOPICS.notifications):
         writers = {acl.principal for acl in acls.load() if acl.name == topic and acl.operation == "WRITE"}
         assert writers == {"User:coldnotify-matcher"}
-    assert allowed("gateway", "READ") - set(TOPICS.of_tenants) == {TOPICS.notifications}
-    written = {TOPICS.requests, TOPICS.rejected, TOPICS.objects, *TOPICS.channels}
+    assert allowed("gateway", "READ") - set(TOPICS.of_tenants) == {TOPICS.notifications, TOPICS.nodes}
+    written = {TOPICS.requests, TOPICS.rejected, TOPICS.objects, TOPICS.nodes, *TOPICS.channels}
     assert allowed("gateway", "WRITE") - set(TOPICS.of_tenants) == written
 
 

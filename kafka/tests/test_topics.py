@@ -33,7 +33,8 @@ def test_topics_yaml_contains_every_topic_as_designed() -> None:
     compacted = {name for name, policy in policies.items() if policy == "compact"}
     state = {TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state}
     assert compacted == {TOPICS.objects, *state, TOPICS.tenants, TOPICS.verdicts, TOPICS.usage_state}
-    assert {name for name, policy in policies.items() if policy == "compact,delete"} == {TOPICS.usage_history}
+    expiring = {name for name, policy in policies.items() if policy == "compact,delete"}
+    assert expiring == {TOPICS.usage_history, TOPICS.nodes}
     day = 24 * 3600 * 1000
     assert specs[TOPICS.objects].settings["min.compaction.lag.ms"] == str(day)
     retention = {name: specs[name].settings["retention.ms"] for name in policies if name not in compacted}
@@ -46,6 +47,7 @@ def test_topics_yaml_contains_every_topic_as_designed() -> None:
         TOPICS.channels_30d: str(30 * day),
         TOPICS.usage: str(2 * day),
         TOPICS.usage_history: str(400 * day),
+        TOPICS.nodes: str(day // 24),
     }
 
 

@@ -36,6 +36,7 @@ class TopicNames:
     verdicts: str = field(init=False, repr=False)
     usage_history: str = field(init=False, repr=False)
     usage_state: str = field(init=False, repr=False)
+    nodes: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_prefix(self.prefix)
@@ -61,7 +62,7 @@ class TopicNames:
     @property
     def all(self) -> tuple[str, ...]:
         """Every topic but those of jobs."""
-        return (*self.co_partitioned, self.notifications, self.rejected, *self.of_tenants)
+        return (*self.co_partitioned, self.notifications, self.rejected, *self.of_tenants, self.nodes)
 
     def group(self, name: str) -> str:
         """The consumer group of this name; client ids and principals are called in the same way.

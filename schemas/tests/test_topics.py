@@ -22,6 +22,7 @@ NAMES = {
     "verdicts",
     "usage_history",
     "usage_state",
+    "nodes",
 }
 
 

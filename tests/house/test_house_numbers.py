@@ -26,9 +26,9 @@ CEILINGS = {
     ODD_WORDS: 20,
     OF_FIELDS: 0,
     SET_FROM_OUTSIDE: 1_308,
-    SETTINGS: 120,
+    SETTINGS: 123,
     TWO_MEANINGS: 0,
-    WORDS: 101_840,
+    WORDS: 101_950,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

@@ -1,4 +1,6 @@
-"""Makes the records of tenants, usage, verdicts, history and the usage job's state from which hostile ones are bent."""
+"""Makes the records of tenants, usage, verdicts, history, the usage job's state and nodes from which hostile ones are
+bent.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -67,6 +69,7 @@ class TenantBodies:
             TOPICS.verdicts: self._verdict,
             TOPICS.usage_history: self._history,
             TOPICS.usage_state: self._state,
+            TOPICS.nodes: self._node,
         }
 
     def _tenant(self, known: KnownToAttacker) -> Body:
@@ -100,6 +103,17 @@ class TenantBodies:
             "exceeded": f'["{draw.choice(LIMITS)}", "nothing"]',
         }  # fmt: skip
         return 0, self._values.key(self._name()), self._documents.bent(fields)
+
+    def _node(self, known: KnownToAttacker) -> Body:
+        draw = self._random
+        role, node = draw.choice(("gateway", "matcher", "http", "usage", "hostile")), self._values.made_up("node")
+        fields = {
+            "role": f'"{role}"', "id": f'"{node}"', "ready": draw.choice(("true", "false", "1")),
+            # Nobody listens on this port, which belongs to the protocol "discard".
+            "addresses": draw.choice(('{"inside": "127.0.0.1:9"}', '{"device": "x/y:1"}', '{"web": 5}', "[]", "{}")),
+            "connections": str(draw.choice(NUMBERS)), "load": draw.choice(("0.5", "-1", "1e300")), "labels": "{}",
+        }  # fmt: skip
+        return 0, self._values.key(f"{role}/anonymous/{node}"), self._documents.bent(fields)
 
     def _history(self, known: KnownToAttacker) -> Body:
         draw = self._random

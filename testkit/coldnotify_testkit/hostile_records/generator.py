@@ -31,6 +31,7 @@ WEIGHTS = {
     TOPICS.verdicts: 5,
     TOPICS.usage_history: 3,
     TOPICS.usage_state: 5,
+    TOPICS.nodes: 5,
 }
 """How often a record belongs to each topic. Contains all topics."""
 _STATE = (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state)

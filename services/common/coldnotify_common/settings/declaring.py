@@ -196,6 +196,16 @@ class ServiceSettings(KafkaSettings):
         "coldnotify-server[otel]; empty: the value of OTEL_EXPORTER_OTLP_ENDPOINT, or no traces if that is not "
         "set",
     )
+    node_addresses: str = setting(
+        "",
+        "how others reach this process, as it says in the nodes topic: a host for all of its ports, and name=host:port "
+        "for single ones (device, web, inside, http), separated by commas; empty: the address that each port listens "
+        "on, or that from which Kafka is reached",
+    )
+    node_weight: float = setting(
+        1, "its share of new clients, relative to other gateways; 0: it is given none", minimum=0, maximum=1000
+    )
+    node_labels: str = setting("", "labels for operators and Prometheus, name=value[,name=value]: zone=a")
 
 
 S = TypeVar("S", bound=Settings)

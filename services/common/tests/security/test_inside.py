@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
 import pytest
@@ -39,7 +40,7 @@ def authority(tmp_path: Path) -> Authority:
 
 def settings(authority: Authority, **more: str) -> InsideSettings:
     certificate, key = authority.inside(HOSTS)
-    files = {"inside_certificate": str(certificate), "inside_key": str(key)}
+    files: dict[str, Any] = {"inside_certificate": str(certificate), "inside_key": str(key)}
     return InsideSettings(**files | {"inside_ca": str(authority.directory / "ca.pem")} | more)
 
 
