@@ -155,16 +155,18 @@ class AckedStream(_message.Message):
     def __init__(self, log: _Optional[_Union[Log, str]] = ..., epoch: _Optional[int] = ..., sessions: _Optional[_Iterable[int]] = ..., completes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CompleteStream(_message.Message):
-    __slots__ = ("log", "epoch", "complete", "ask")
+    __slots__ = ("log", "epoch", "complete", "ask", "age_ms")
     LOG_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
     log: Log
     epoch: int
     complete: int
     ask: int
-    def __init__(self, log: _Optional[_Union[Log, str]] = ..., epoch: _Optional[int] = ..., complete: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
+    age_ms: int
+    def __init__(self, log: _Optional[_Union[Log, str]] = ..., epoch: _Optional[int] = ..., complete: _Optional[int] = ..., ask: _Optional[int] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
 class CatchUp(_message.Message):
     __slots__ = ("cursor", "ask", "page", "epoch", "page_bytes", "paging", "entries_max")
@@ -459,16 +461,28 @@ class Closed(_message.Message):
     def __init__(self, session: _Optional[int] = ..., code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class BeatAnswer(_message.Message):
-    __slots__ = ("agreed", "complete", "serial", "streams")
+    __slots__ = ("agreed", "complete", "serial", "streams", "age_ms", "held")
     AGREED_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     agreed: bool
     complete: int
     serial: int
     streams: _containers.RepeatedCompositeFieldContainer[CompleteStream]
-    def __init__(self, agreed: _Optional[bool] = ..., complete: _Optional[int] = ..., serial: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ...) -> None: ...
+    age_ms: int
+    held: _containers.RepeatedCompositeFieldContainer[Held]
+    def __init__(self, agreed: _Optional[bool] = ..., complete: _Optional[int] = ..., serial: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., age_ms: _Optional[int] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ...) -> None: ...
+
+class Held(_message.Message):
+    __slots__ = ("domain", "age_ms")
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    domain: str
+    age_ms: int
+    def __init__(self, domain: _Optional[str] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
 class Became(_message.Message):
     __slots__ = ("session", "outcome")

@@ -75,6 +75,16 @@ WEBSOCKET_KEEPALIVE_S = 45
 """The clients' default over WebSocket, because intermediaries close idle connections after 60 s."""
 KEEPALIVE_S_MAX = 86_400
 """A longer keepalive counts as this: a gateway notices each dead connection within two days."""
+AGE_UNSAID_S = 6
+"""An age of what a client was told is left out of a frame up to this: an idle session sends no byte more."""
+AGE_UNKNOWN_S = 65_535
+"""In place of an age that is not known, or higher."""
+FRESH_PROOF_S = 12
+"""With nothing wrong, what is proved is a keepalive and this old at most."""
+FRESH_FACTOR = 2.5
+"""A proof is fresh for so many keepalives and FRESH_EXTRA_S, unless the application chooses a time."""
+FRESH_EXTRA_S = 20
+"""See FRESH_FACTOR."""
 SILENCE_FACTOR = 1.5
 """Either side gives up the other after so many keepalives and SILENCE_EXTRA_S: a Ping may be late."""
 SILENCE_EXTRA_S = 10

@@ -15,6 +15,8 @@ class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAPABILITY_DESCRIPTIONS: _ClassVar[Capability]
     CAPABILITY_IN_ORDER: _ClassVar[Capability]
     CAPABILITY_UNSETTLED: _ClassVar[Capability]
+    CAPABILITY_AT_HOME: _ClassVar[Capability]
+    CAPABILITY_MOVES: _ClassVar[Capability]
 
 class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -66,6 +68,8 @@ CAPABILITY_QUERIES: Capability
 CAPABILITY_DESCRIPTIONS: Capability
 CAPABILITY_IN_ORDER: Capability
 CAPABILITY_UNSETTLED: Capability
+CAPABILITY_AT_HOME: Capability
+CAPABILITY_MOVES: Capability
 KINDS_UNSAID: Kinds
 KINDS_NAMES: Kinds
 KINDS_QUERIES: Kinds
@@ -157,16 +161,18 @@ class GatewayFrame(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., missed: _Optional[_Union[Missed, _Mapping]] = ..., published: _Optional[_Union[Published, _Mapping]] = ..., not_published: _Optional[_Union[NotPublished, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., session: _Optional[int] = ...) -> None: ...
 
 class Stream(_message.Message):
-    __slots__ = ("epoch", "complete", "page", "positions")
+    __slots__ = ("epoch", "complete", "page", "positions", "age_s")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     complete: int
     page: int
     positions: _containers.RepeatedCompositeFieldContainer[Position]
-    def __init__(self, epoch: _Optional[int] = ..., complete: _Optional[int] = ..., page: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
+    age_s: int
+    def __init__(self, epoch: _Optional[int] = ..., complete: _Optional[int] = ..., page: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ..., age_s: _Optional[int] = ...) -> None: ...
 
 class Position(_message.Message):
     __slots__ = ("interest", "position")
@@ -411,14 +417,16 @@ class Notification(_message.Message):
     def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ...) -> None: ...
 
 class CaughtUp(_message.Message):
-    __slots__ = ("complete", "sets_digest", "streams")
+    __slots__ = ("complete", "sets_digest", "streams", "age_s")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     SETS_DIGEST_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
     complete: int
     sets_digest: int
     streams: _containers.RepeatedCompositeFieldContainer[Stream]
-    def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
+    age_s: int
+    def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., age_s: _Optional[int] = ...) -> None: ...
 
 class Message(_message.Message):
     __slots__ = ("channel", "offset", "back", "payload", "id", "source", "published_ms", "paged")
@@ -515,7 +523,7 @@ class Unregistered(_message.Message):
     def __init__(self, request: _Optional[int] = ...) -> None: ...
 
 class PageEnd(_message.Message):
-    __slots__ = ("page", "query", "reached", "reached_at", "sets_unknown", "stream", "last", "complete")
+    __slots__ = ("page", "query", "reached", "reached_at", "sets_unknown", "stream", "last", "complete", "age_s")
     PAGE_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     REACHED_FIELD_NUMBER: _ClassVar[int]
@@ -524,6 +532,7 @@ class PageEnd(_message.Message):
     STREAM_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
     page: int
     query: int
     reached: str
@@ -532,15 +541,18 @@ class PageEnd(_message.Message):
     stream: int
     last: bool
     complete: int
-    def __init__(self, page: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., stream: _Optional[int] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
+    age_s: int
+    def __init__(self, page: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., stream: _Optional[int] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., age_s: _Optional[int] = ...) -> None: ...
 
 class Pong(_message.Message):
-    __slots__ = ("complete", "streams")
+    __slots__ = ("complete", "streams", "age_s")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
     complete: int
     streams: _containers.RepeatedCompositeFieldContainer[Stream]
-    def __init__(self, complete: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
+    age_s: int
+    def __init__(self, complete: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., age_s: _Optional[int] = ...) -> None: ...
 
 class Wait(_message.Message):
     __slots__ = ("seconds",)
@@ -549,9 +561,13 @@ class Wait(_message.Message):
     def __init__(self, seconds: _Optional[int] = ...) -> None: ...
 
 class Close(_message.Message):
-    __slots__ = ("code", "reason")
+    __slots__ = ("code", "reason", "retry_after_s", "not_here_s")
     CODE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    NOT_HERE_S_FIELD_NUMBER: _ClassVar[int]
     code: int
     reason: str
-    def __init__(self, code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    retry_after_s: int
+    not_here_s: int
+    def __init__(self, code: _Optional[int] = ..., reason: _Optional[str] = ..., retry_after_s: _Optional[int] = ..., not_here_s: _Optional[int] = ...) -> None: ...

@@ -360,7 +360,7 @@ class SimulatedClient(SimulatedProcess):
             return False
         if not self.stopped:
             self._look()
-        return self.driver.caught_up
+        return self.driver.caught_up(self.clock.now_s)
 
     # ---- the connection
 
@@ -429,7 +429,7 @@ class SimulatedClient(SimulatedProcess):
                 case End():
                     return
         self.world.on_rest(self)
-        if driver.caught_up and not self._said_caught_up and self._since is not None:
+        if driver.caught_up(self.clock.now_s) and not self._said_caught_up and self._since is not None:
             self._said_caught_up = True
             self.world.on_caught_up(self, self._since)
         self._sleep(min(driver.deadline(), driver.next_call_at()))

@@ -22,6 +22,7 @@ from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import (
     Assigned,
+    EndsSeen,
     Event,
     LogStarts,
     NotCommitted,
@@ -432,6 +433,8 @@ class SimulatedRun:
                 self._events += self._readers.read_logs(number, offsets)
             case actions.ReadBlock(topic, number, start):
                 self.matcher.later(self.random.uniform(0.001, 0.3), lambda: self._read_block(topic, number, start))
+            case actions.LookAtEnds(places):
+                self._look_at_ends(places)
             case actions.Drop(number):
                 self._readers.drop(number)
             case actions.HoldBack(number):
@@ -474,6 +477,21 @@ class SimulatedRun:
         if self.matcher.run is self:
             self._events.append(self._readers.block(topic, number, start))
             self.look_soon()
+
+    def _look_at_ends(self, places: Sequence[Where]) -> None:
+        """Asks Kafka, which answers as of then; the answer takes a while, too."""
+        at_s = self.matcher.clock.now_s
+
+        def look() -> None:
+            seen = EndsSeen(at_s, {where: self.kafka.log(*where).end for where in places})
+            self.matcher.later(self.random.uniform(0.001, 0.3), lambda: tell(seen))
+
+        def tell(seen: EndsSeen) -> None:
+            if self.matcher.run is self:
+                self._events.append(seen)
+                self.look_soon()
+
+        self.matcher.later(self.random.uniform(0.001, 0.3), look)
 
     def _tell_log_starts(self) -> None:
         """Tells the run where logs begin, if retention has removed something."""

@@ -192,7 +192,9 @@ class RecordedDriver(Driver):
         self._acting = False
         deadline = min(self.deadline(), self.next_call_at())
         until = None if deadline == float("inf") else round(max(deadline - self._began_s, self.lines[-1]["at"]), 6)
-        self.lines[-1] |= {"phase": self._client.status(0).phase, "caught_up": self.caught_up, "deadline": until}
+        at = self._began_s + self.lines[-1]["at"]
+        status = self._client.status(at)
+        self.lines[-1] |= {"phase": status.phase, "caught_up": status.caught_up, "deadline": until}
 
     def _done(self, action: T) -> T:
         line = self.lines[-1]

@@ -14,6 +14,7 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.doubts import Doubts
+from coldnotify_simulation.fresh_clients import FreshClients
 from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.heard import Heard
 from coldnotify_simulation.kafka import Kafka
@@ -64,6 +65,7 @@ class Witness:
         self.gateways = gateways
         self.promises, self.memberships, self.messages = judges
         self._doubts = Doubts(clock)
+        self.freshness = FreshClients(clock, self.promises.truth, self.promises.knows)
         self.ledger = ledger
         self.late_s = late_s
         self._wanted_at: dict[str, _Wake] = {}
@@ -154,6 +156,7 @@ class Witness:
 
     def on_starts(self, client: SimulatedClient, document: Document) -> None:
         """Its process begins with this document."""
+        self.freshness.starts(client)
         self.messages.starts(client, document)
         self.memberships.starts(client, document)
         self.heard.starts(client, document)
@@ -182,6 +185,7 @@ class Witness:
     def on_rest(self, client: SimulatedClient) -> None:
         """It has done what there was to do."""
         self._doubts.on_rest(client)
+        self.freshness.on_rest(client)
 
     def on_stopped(self, client: SimulatedClient) -> None:
         """It disconnected in order."""

@@ -59,6 +59,13 @@ class ClientBench:
         """Sends a frame from the gateway."""
         self.client.receive(encode(wire.GatewayFrame(**frame)), self.now)
 
+    def answer_pings(self) -> None:
+        """Lets the client ping if it is due, and answers."""
+        self.client.tick(self.now)
+        for frame in self.out():
+            if frame.HasField("ping"):
+                self.say(pong=wire.Pong())
+
     def enter(
         self, name: str, query: QueryInterest, *, version: int | None = None, offset: int = 0, answer: bool = False
     ) -> None:

@@ -224,7 +224,9 @@ class ClientWorld:
             assert is_told or document.pending.get(name) is OperationKind.REGISTER, f"{name} would be lost"
 
     def run(
-        self, until: "Callable[[ClientWorld], object]" = lambda world: world.client.caught_up, steps: int = 3000
+        self,
+        until: "Callable[[ClientWorld], object]" = lambda world: world.client.caught_up(world.now),
+        steps: int = 3000,
     ) -> None:
         """Everything works: go on until it is so."""
         for _ in range(steps):

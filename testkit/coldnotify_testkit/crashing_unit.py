@@ -215,7 +215,7 @@ class CrashingUnit(ABC, Generic[S]):
             if self.io() | self.disk_done() | self.application() | self.deliver():
                 continue
             quiet += 1
-            if self.driver.caught_up and quiet > 3 and self.is_done():
+            if self.driver.caught_up(self.now) and quiet > 3 and self.is_done():
                 return
             self.now += 0.1
         raise AssertionError(f"does not catch up: {self.driver.status(self.now)}")

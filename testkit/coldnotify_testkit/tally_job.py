@@ -30,6 +30,8 @@ class Written(NamedTuple):
 class OffsetTally(JobPartition):
     """Collects the offsets of requests, by their key. What it knows of a key is stored, then answered."""
 
+    wants_ends = False
+
     def __init__(self, number: int, owner: str, topics: JobTopics = TOPICS) -> None:
         super().__init__(number, topics)
         self.owner = owner
@@ -42,6 +44,7 @@ class OffsetTally(JobPartition):
         """(start, next, offsets, unreadable)."""
         self.wants: list[int] = []
         self.log_starts: list[int] = []
+        self.ends: list[tuple[str, float, int]] = []
         self.sums: dict[str, list[int]] = {}
         self.handled: list[int] = []
         self.to_prepare: dict[int, int] = {}
@@ -91,6 +94,9 @@ class OffsetTally(JobPartition):
 
     def log_done(self, topic: str) -> int:
         return self.positions[topic] if self.done is None else self.done
+
+    def on_end_seen(self, topic: str, at_s: float, end: int) -> None:
+        self.ends.append((topic, at_s, end))
 
     def on_log_start(self, topic: str, log_start: int) -> None:
         self.log_starts.append(log_start)

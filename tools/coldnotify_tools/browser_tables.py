@@ -34,7 +34,7 @@ _TYPES = {
     "BaseException": "unknown",
     "Missed": "Missed",
 }
-_NUMBERS = {"version": "bigint", "offset": "bigint", "code": "number", "tries": "number"}
+_NUMBERS = {"version": "bigint", "offset": "bigint", "code": "number", "tries": "number", "age_s": "number"}
 """Types of parameters that are `int`: 64 bits are a bigint."""
 _ROOT = "ColdNotifyError"
 _TITLE = (

@@ -118,9 +118,9 @@ export class Leader {
   /** Tells the followers the status, if it has changed. */
   stepped(now: number): void {
     const { client, heard } = this.#led;
-    if (client.caughtUp) heard.caughtUp(this.#id);
+    if (client.caughtUp(now)) heard.caughtUp(this.#id);
     if (this.#tabs.size === 0) return;
-    const [status, { connected }] = [client.status(now), client];
+    const [status, { connected }] = [client.status(now, Date.now()), client];
     const seen = this.#seen;
     const text = JSON.stringify([status, connected, [...seen]], (key, value: unknown) =>
       typeof value === "bigint" ? String(value) : key === "nextConnectS" ? null : value,

@@ -44,6 +44,7 @@ const STOPPED: Status = {
   phase: "stopped",
   address: null,
   caughtUp: false,
+  freshAsOf: null,
   registrations: 0,
   pending: 0,
   waiting: 0,

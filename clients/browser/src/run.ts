@@ -169,13 +169,13 @@ export class Run {
 
   get caughtUp(): boolean {
     if (this.client === null) return this.#follower?.caughtUp ?? false;
-    this.#now(this.client);
-    return this.client.caughtUp;
+    return this.client.caughtUp(this.#now(this.client));
   }
 
   /** null: it waits until another page is gone, or its state is being read. */
   get status(): Status | null {
-    return this.client === null ? (this.#follower?.status ?? null) : this.client.status(this.#now(this.client));
+    if (this.client === null) return this.#follower?.status ?? null;
+    return this.client.status(this.#now(this.client), Date.now());
   }
 
   /** True while there is a session, in this tab or another. */

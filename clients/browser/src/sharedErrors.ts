@@ -115,6 +115,31 @@ export class DescriptionsUnknown extends ColdNotifyError {
 }
 
 /**
+ * For longer than `fresh_s`, nothing has proved that the application knows everything. Reported once, until a
+ * ServiceFresh.
+ */
+export class ServiceStale extends ColdNotifyError {
+  override name = "ServiceStale";
+
+  constructor(
+    readonly ageS: number,
+  ) {
+    super(`for ${ageS} s nothing proves that everything has been told`);
+  }
+}
+
+/** It is proved again that the application knows everything. Reported after a ServiceStale. */
+export class ServiceFresh extends ColdNotifyError {
+  override name = "ServiceFresh";
+
+  constructor(
+    readonly ageS: number,
+  ) {
+    super(`it is proved again that everything has been told: as of ${ageS} s ago`);
+  }
+}
+
+/**
  * A channel's callback threw (`cause`). The message counts as not told, and the callback is called again after a delay.
  */
 export class ChannelCallbackFailed extends ColdNotifyError {

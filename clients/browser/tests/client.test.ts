@@ -239,14 +239,14 @@ class World {
   settle(): void {
     this.service.losesAnswers = 0;
     for (let i = 0, quiet = 0; i < 1000 && quiet < 5; i++) {
-      quiet = this.client.caughtUp && this.service.names.size === this.wanted.size ? quiet + 1 : 0;
+      quiet = this.client.caughtUp(this.now) && this.service.names.size === this.wanted.size ? quiet + 1 : 0;
       this.tick(2);
       this.beginSave();
       this.endSave();
       this.network(true);
       for (let j = 0; j < 20; j++) this.beginJob(), this.endJob();
     }
-    assert(this.client.caughtUp, JSON.stringify(this.client.status(this.now), (_, v: unknown) => (typeof v === "bigint" ? String(v) : v)));
+    assert(this.client.caughtUp(this.now), JSON.stringify(this.client.status(this.now), (_, v: unknown) => (typeof v === "bigint" ? String(v) : v)));
     for (const name of this.wanted) {
       const newest = this.service.objects.get(name);
       if (newest !== undefined) assert.equal(compare(this.told.get(name) as Told, newest), 0, `${name} is not the newest`);
@@ -384,7 +384,7 @@ test("an unchanged wake is of constant size and tells nothing", () => {
       world.client.receive(frame, world.now);
     }
   }
-  assert(world.client.caughtUp);
+  assert(world.client.caughtUp(world.now));
   assert(up < 100 && down < 30, `${up} bytes up, ${down} down`);
   assert.equal(world.client.nextJob(world.now), null);
   assert.equal(world.tellings, before);

@@ -241,7 +241,7 @@ test("how far an answer has come is stored once all that came is told", () => {
   const { queries } = bench.delivery;
   queries.begun([hash]);
   enters("x", true);
-  queries.pageEnd({ page: 1, query: hash, reached: "x", reachedAt: 7n, setsUnknown: false, stream: 0, last: false, complete: undefined });
+  queries.pageEnd({ page: 1, query: hash, reached: "x", reachedAt: 7n, setsUnknown: false, stream: 0, last: false, complete: undefined, ageS: 0 });
   assert.equal(query.kept.reached, null);
   bench.delivery.prepare();
   assert.equal(bench.delivery.turns.nextJob(0), null, "what is told is stored before");

@@ -470,7 +470,7 @@ class World {
     this.service.knowsQueries = this.service.tellsDescriptions = true;
     for (let i = 0, quiet = 0; i < 1000 && quiet < 5; i++) {
       const isRegistered = this.service.queries.size === this.queries.size && this.service.names.size === this.wanted.size;
-      quiet = this.client.caughtUp && isRegistered ? quiet + 1 : 0;
+      quiet = this.client.caughtUp(this.now) && isRegistered ? quiet + 1 : 0;
       this.tick(2);
       this.beginSave();
       this.endSave();
@@ -478,7 +478,7 @@ class World {
       for (let j = 0; j < 20; j++) this.beginJob(), this.endJob();
     }
     const status = this.client.status(this.now);
-    assert(this.client.caughtUp, JSON.stringify(status, (_, v: unknown) => (typeof v === "bigint" ? String(v) : v)));
+    assert(this.client.caughtUp(this.now), JSON.stringify(status, (_, v: unknown) => (typeof v === "bigint" ? String(v) : v)));
     for (const name of this.wanted) {
       const newest = this.service.objects.get(name);
       if (newest !== undefined) assert.equal(this.byName.get(name), newest.version, `${name} is not the newest`);

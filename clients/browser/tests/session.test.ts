@@ -133,7 +133,7 @@ test("a page of channels is acknowledged in its stream, one of a stream that is 
   bench.say({ welcome: { inSync: true } });
   bench.say({ pageEnd: { page: 3, stream: 1 } });
   bench.say({ pageEnd: { page: 4, stream: 2 } });
-  assert.deepEqual(bench.out(), [{ ack: { complete: undefined, page: 0, streams: [{ epoch: undefined, complete: undefined, page: 3, positions: [] }] } }]);
+  assert.deepEqual(bench.out(), [{ ack: { complete: undefined, page: 0, streams: [{ epoch: undefined, complete: undefined, page: 3, positions: [], ageS: 0 }] } }]);
   assert.deepEqual(bench.out(), []);
 });
 

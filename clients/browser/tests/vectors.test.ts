@@ -116,7 +116,7 @@ test("unknown fields, unknown kinds and empty frames are skipped", () => {
   // 19 (bytes), 20 (varint), 21 (fixed64), 22 (fixed32), then a CaughtUp.
   const unknown = "9a0102ffff" + "a00105" + "a9010102030405060708" + "b50101020304" + "1a00";
   const read = parseFrame(GATEWAY_FRAME, Buffer.from(unknown, "hex"));
-  assert.deepEqual({ ...read }, { ...nothing, caughtUp: { complete: undefined, setsDigest: undefined, streams: [] } });
+  assert.deepEqual({ ...read }, { ...nothing, caughtUp: { complete: undefined, setsDigest: undefined, streams: [], ageS: 0 } });
 });
 
 test("repeated numbers are read one by one, too", () => {

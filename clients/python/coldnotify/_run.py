@@ -1,7 +1,9 @@
 """One run of a client, from start to end: how the driver's actions are executed, but for sockets and waiting."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from coldnotify._carriers import CONNECTION_LOST, ENDED_BY_GATEWAY, Carrier, carrier_of
@@ -129,19 +131,20 @@ class NotifyRun:
     def caught_up(self) -> bool:
         """Returns true if everything owed has been told, as far as that can be known."""
         with self.lock:
-            self._look()
-            return self.driver.caught_up
+            return self.driver.caught_up(self._look())
 
     def decided(self) -> bool:
         """Returns true if waiting to be caught up is pointless."""
         with self.lock:
-            self._look()
-            return self.driver.decided
+            return self.driver.decided(self._look())
 
     def status(self) -> Status:
         """Returns what the client is doing."""
         with self.lock:
-            return self.driver.status(self._look())
+            now = self._look()
+            status = self.driver.status(now)
+        as_of = status.fresh_as_of
+        return status if as_of is None else replace(status, fresh_as_of=time.time() - (now - as_of))
 
     # Executing
 

@@ -94,6 +94,7 @@ class NotifyShell:
         self._settings = ClientSettings(
             connect_timeout_s=self._connection.connect_timeout_s,
             keepalive_s=self._connection.chosen_keepalive_s(),
+            fresh_s=self._connection.fresh_s,
             silence_grace_s=self._connection.silence_grace_s,
             request_timeout_s=self._connection.request_timeout_s,
             ack_delay_s=self._connection.ack_delay_s,

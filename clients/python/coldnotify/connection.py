@@ -17,6 +17,7 @@ from coldnotify_schemas.protocol import (
     DEVICE_PORT,
     DISPLACED_MAX_S,
     DISPLACED_MIN_S,
+    FRESH_PROOF_S,
     KEEPALIVE_S,
     KEEPALIVE_S_MAX,
     SILENCE_EXTRA_S,
@@ -69,6 +70,9 @@ class Connection:
     silence_grace_s: float = SILENCE_EXTRA_S
     """A gateway that is silent for 1.5 keepalives and this after a Ping is given up; for this alone, after the machine
     slept or the program stood still."""
+    fresh_s: float | None = None
+    """The client counts as caught up if an answer of the service proves that it was, at most so long ago; None: 2.5
+    keepalives and 20 s. Must be more than a keepalive and 12 s, which the proof is old with nothing wrong."""
     request_timeout_s: float = ANSWER_S
     """A registration that is not answered is asked for again after this long."""
     ack_delay_s: float = ACK_DELAY_S
@@ -106,6 +110,10 @@ class Connection:
             "displaced_max_s",
         ):
             check_seconds(name, getattr(self, name))
+        if self.fresh_s is not None:
+            check_seconds("fresh_s", self.fresh_s)
+            if self.fresh_s <= keepalive_s + FRESH_PROOF_S:
+                raise ValueError(f"fresh_s: {self.fresh_s} is not more than keepalive_s and {FRESH_PROOF_S}")
         if self.connect_timeout_s == 0 or self.request_timeout_s == 0:
             raise ValueError("connect_timeout_s, request_timeout_s: must be more than 0")
         if self.key is not None and self.cert is None:

@@ -21,6 +21,8 @@
     |-- ChannelParked               they raised too often                        (reported)
     |-- MessagesMissed              no callback is subscribed to gaps            (reported)
     |-- ChannelsUnknown             the service is older and has none            (reported)
+    |-- ServiceStale                nothing proves any more that the client is current (reported)
+    |-- ServiceFresh                it is proved again: the end of a ServiceStale (reported)
     |-- RegistrationRefused         the service refused a registration           (reported)
     |-- PayloadUnreadable           a payload is not JSON; None is told instead  (reported)
     `-- ServiceRefused              a close code that forbids coming back        (reported)
@@ -159,6 +161,26 @@ class DescriptionsUnknown(ColdNotifyError):
         super().__init__(
             "the service is older and sends no descriptions: members and versions come, descriptions once it sends them"
         )
+
+
+class ServiceStale(ColdNotifyError):
+    """For longer than `fresh_s`, nothing has proved that the application knows everything. Reported once, until a
+    ServiceFresh.
+
+    The gateway may be cut off from Kafka, the matcher away, or there is no connection.
+    """
+
+    def __init__(self, age_s: int) -> None:
+        super().__init__(f"for {age_s} s nothing proves that everything has been told")
+        self.age_s = age_s
+
+
+class ServiceFresh(ColdNotifyError):
+    """It is proved again that the application knows everything. Reported after a ServiceStale."""
+
+    def __init__(self, age_s: int) -> None:
+        super().__init__(f"it is proved again that everything has been told: as of {age_s} s ago")
+        self.age_s = age_s
 
 
 class ChannelCallbackFailed(ColdNotifyError):

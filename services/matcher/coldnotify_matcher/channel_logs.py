@@ -11,6 +11,7 @@ from coldnotify_streams.core.job import LogBounds
 
 from coldnotify_matcher.engine import Block, Engine, MessageRecord
 from coldnotify_matcher.engine.interests.kinds import channels_in
+from coldnotify_matcher.engine.streams.end_history import EndHistory
 from coldnotify_matcher.run_topics import ChannelsLog
 from coldnotify_matcher.state_records import OFFSET_MAX, retention_of
 
@@ -96,6 +97,10 @@ class ChannelLogs:
     def replay_from(self, topic: str) -> int:
         """Returns the first offset of a log at which no predecessor has rejected records."""
         return self._engine.state.channel_logs[self._logs[topic].retention].replay_from
+
+    def ends(self, topic: str) -> EndHistory:
+        """Returns where a log ended at times of the last minutes."""
+        return self._engine.state.channel_logs[self._logs[topic].retention].ends
 
     def on_log_start(self, topic: str, log_start: int) -> None:
         """Note that a log begins at this offset now."""

@@ -224,9 +224,20 @@ class MatcherPartition(JobPartition):
         """Hand on a block that was read."""
         self._logs.on_block(block, now_ms)
 
+    @property
+    def wants_ends(self) -> bool:
+        """True if gateways have sessions here, which are told how fresh they are."""
+        return any(gateway.sessions for gateway in self.engine.state.gateways.values())
+
+    def on_end_seen(self, topic: str, at_s: float, end: int) -> None:
+        """Note where a topic ended at a time."""
+        ends = self.engine.state.ends if topic == self._objects else self._logs.ends(topic)
+        ends.seen(at_s, end)
+
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> int:
         """Handle a batch of (offset, request), in order, for as long as the turn lasts. Returns the number of handled
         ones."""
+        self.engine.state.now_s = self.now_s
         handled = self.engine.on_requests(requests, now_ms, self.turn)
         self._note_unfinished()
         return handled

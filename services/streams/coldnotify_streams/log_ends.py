@@ -29,18 +29,35 @@ class LogEnds:
     def __init__(self, settings: ServiceSettings, group: str, admin: AdminClient) -> None:
         """`group`: a consumer must name one; nothing joins it."""
         self._admin = admin
+        self._leader_epochs: dict[tuple[str, int], int] = {}
+        """The highest leader epoch of the answers about each partition."""
         self._consumer = Consumer(consumer_config(settings, group, isolation_level="read_uncommitted"))
 
     def uncommitted(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Returns the next offset of each (topic, partition), above open transactions. Raises KafkaUnavailable."""
+        """Returns the next offset of each (topic, partition), above open transactions. Raises KafkaUnavailable.
+
+        A node of Kafka that was deposed may still answer, and its log is behind. Its leader epoch tells.
+        """
         places = list(partitions)
         asked = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
         try:
             answers = self._consumer.offsets_for_times(asked, timeout=_QUICK_S)
         except KafkaException:
             answers = []
-        ends = {(tp.topic, tp.partition): tp.offset for tp in answers if tp.error is None and tp.offset >= 0}
+        ends = {
+            (tp.topic, tp.partition): tp.offset
+            for tp in answers
+            if tp.error is None and tp.offset >= 0 and self._leads(tp.topic, tp.partition, tp.leader_epoch)
+        }
         return ends if len(ends) == len(places) else log_ends(self._admin, places, uncommitted=True)
+
+    def _leads(self, topic: str, partition: int, leader_epoch: int | None) -> bool:
+        """Returns true if no later leader has answered."""
+        if leader_epoch is None:
+            return True
+        known = self._leader_epochs.get((topic, partition), -1)
+        self._leader_epochs[topic, partition] = max(known, leader_epoch)
+        return leader_epoch >= known
 
     def at_times(self, times: Iterable[tuple[tuple[str, int], int]]) -> list[int]:
         """Returns the first offset whose record has this time (Unix ms) or a later one, for each (topic, partition) and

@@ -24,6 +24,7 @@ from coldnotify_streams.core.job import Job, JobPartition, JobProduced, RecordRe
 from coldnotify_streams.core.partition_progress import JobTopics, OwningPhase
 from coldnotify_streams.core.partition_turns import timed
 from coldnotify_streams.core.run import TICK_S, JobRun, RunLimits
+from coldnotify_streams.ends_watch import EndsWatch
 from coldnotify_streams.errors import RunFailure
 from coldnotify_streams.garbage import Garbage
 from coldnotify_streams.job_clock import JobClock
@@ -128,6 +129,9 @@ class JobWorker(ABC):
         self._writer = Writer(member.settings, stop, self.clock)
         self._log_ends = LogEnds(member.settings, f"{member.group}-ends", self.admin)
         self._events = Lanes(QUEUE_BATCHES_MAX, LOG_BATCHES_MAX, LANE_BYTES_MAX)
+        self._ends_watch = EndsWatch(
+            lambda: LogEnds(member.settings, f"{member.group}-ends-watch", self.admin), self._events.main
+        )
         self._requests = RequestsReader(
             consumer_config(
                 member.settings,
@@ -177,6 +181,7 @@ class JobWorker(ABC):
             actions.Read: self._begin_reading,
             actions.ReadLogs: self._read_logs,
             actions.ReadBlock: lambda action: self._blocks.read(action),
+            actions.LookAtEnds: lambda action: self._ends_watch.look(action),
             actions.Drop: self._drop,
             actions.HoldBack: lambda action: self._hold_back(action.partition, on=False),
             actions.ReadOn: lambda action: self._hold_back(action.partition, on=True),
@@ -308,6 +313,7 @@ class JobWorker(ABC):
             )
             self._logs.start()
         self._blocks.start()
+        self._ends_watch.start()
         self._watch.start()
         clean = False
         try:
@@ -462,7 +468,8 @@ class JobWorker(ABC):
         self._closing = True
         if commit:
             self._requests.final_offsets = committable(run.last_offsets())
-        readers: list[LaneReader | BlockReader | Standby] = [self._requests, self._compacted, self._blocks]
+        readers: list[LaneReader | BlockReader | EndsWatch | Standby]
+        readers = [self._requests, self._compacted, self._blocks, self._ends_watch]
         readers += [reader for reader in (self._logs, self._standby) if reader is not None]
         for reader in readers:
             reader.stop()

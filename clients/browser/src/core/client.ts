@@ -6,7 +6,7 @@
  * document promises, and in which order things happen, is in the docstring of `clients/python/coldnotify/_core`.
  */
 
-import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
+import { type ColdNotifyError, ServiceFresh, ServiceRefused, ServiceStale, type StateError } from "../errors.js";
 import { closeCodeName, mayComeBack } from "../schemas/closeCodes.js";
 import { Application } from "./application.js";
 import type { AnyJob } from "./delivery/callbackTurns.js";
@@ -21,7 +21,15 @@ import { GatewayAddresses, Backoff, type Random } from "./session/reconnect.js";
 import { Registrations } from "./interests/registrations.js";
 import { type SessionEnded, type Parts, ClientSession } from "./session/session.js";
 import { Phase } from "./session/phases.js";
-import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type ClientSettings, TRIES_APART_S } from "./settings.js";
+import { asOfAll } from "./session/proofs.js";
+import {
+  REPORTS_MAX,
+  SAVE_RETRY_MAX_S,
+  SAVE_RETRY_MIN_S,
+  type ClientSettings,
+  staleAfterS,
+  TRIES_APART_S,
+} from "./settings.js";
 import { UnsettledTold } from "./delivery/unsettled.js";
 
 /** A client's status, for inspection. */
@@ -49,6 +57,11 @@ export interface Status {
   /** Epoch of the log of the domain's channels; null: not known. */
   readonly channelsEpoch: number | null;
   readonly channelsCursor: bigint | null;
+  /**
+   * Time by this page's clock, in ms as Date.now() tells it, and in whole seconds: everything acknowledged to its publisher before has been
+   * told, of what was registered by then; null: not known since the start.
+   */
+  readonly freshAsOf: number | null;
   /** The reason why the last connection ended or failed; null once caught up. */
   readonly lastProblem: string | null;
   /** Seconds until the next try, if it waits for one. */
@@ -73,6 +86,8 @@ export class Client {
   readonly #addresses: GatewayAddresses;
   readonly #backoff: Backoff;
   #reports: ColdNotifyError[] = [];
+  /** True if the application was told of a ServiceStale last. */
+  #stale = false;
 
   #address: string | null = null;
   #link = false;
@@ -347,6 +362,7 @@ export class Client {
   /** Does what is due. */
   tick(now: number): void {
     this.#parts.delivery.prepare();
+    this.#tellFreshness(now);
     if (this.#session !== null && !this.#saidBye) {
       this.#session.tick(now);
       if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
@@ -361,7 +377,7 @@ export class Client {
   deadline(): number {
     const connectAt = this.#connectAt === null || this.#link ? Infinity : this.#connectAt;
     const sessionAt = this.#session === null || this.#saidBye ? Infinity : this.#session.deadline();
-    return Math.min(this.#saveAt, connectAt, sessionAt);
+    return Math.min(this.#saveAt, connectAt, sessionAt, this.#staleAt);
   }
 
   get #jobsAwaited(): boolean {
@@ -389,11 +405,43 @@ export class Client {
     return this.#session !== null && this.#session.phase !== "opening";
   }
 
-  /** True if everything owed has been told: caught up, all registrations answered, all callbacks returned. */
-  get caughtUp(): boolean {
+  /**
+   * Returns true if everything owed has been told: caught up, all registrations answered, all callbacks returned, and a
+   * fresh answer proves that.
+   */
+  caughtUp(now: number): boolean {
     const { registrations, delivery } = this.#parts;
     const session = this.#session;
-    return session !== null && session.isLive && !session.inDoubt && registrations.allArrived && delivery.turns.idle;
+    if (session === null || !session.isLive || session.inDoubt || !this.#isFresh(now)) return false;
+    return registrations.allArrived && delivery.turns.idle;
+  }
+
+  get #freshAsOf(): number | null {
+    return asOfAll(this.#parts.delivery, this.#parts.registrations);
+  }
+
+  #isFresh(now: number): boolean {
+    const asOf = this.#freshAsOf;
+    return asOf !== null && now - asOf <= staleAfterS(this.#parts.settings);
+  }
+
+  /**
+   * Time at which the session that is live becomes stale; Infinity: it is, or there is none. Without a session the
+   * application knows that it may be told nothing.
+   */
+  get #staleAt(): number {
+    const asOf = this.#freshAsOf;
+    if (asOf === null || this.#stale || this.#stopping || !this.#session?.isLive) return Infinity;
+    return asOf + staleAfterS(this.#parts.settings);
+  }
+
+  /** Tells the application when what it knows becomes stale, and when it is fresh again. */
+  #tellFreshness(now: number): void {
+    const asOf = this.#freshAsOf;
+    if (asOf === null || !(this.#stale ? this.#isFresh(now) : this.#staleAt < now)) return;
+    this.#stale = !this.#stale;
+    const ageS = Math.round(now - asOf);
+    this.#parts.report(this.#stale ? new ServiceStale(ageS) : new ServiceFresh(ageS));
   }
 
   /** Returns the reports for the application since the last call. */
@@ -401,13 +449,14 @@ export class Client {
     return this.#reports.splice(0);
   }
 
-  /** Returns the status. */
-  status(now: number): Status {
+  /** Returns the status. `unixMs`: the same time by this page's clock. */
+  status(now: number, unixMs = 0): Status {
     const { registrations, delivery } = this.#parts;
+    const asOf = this.#freshAsOf;
     return {
       phase: this.#phase(),
       address: this.#address,
-      caughtUp: this.caughtUp,
+      caughtUp: this.caughtUp(now),
       registrations: registrations.wanted.size,
       pending: registrations.pending.size,
       waiting: delivery.turns.waiting,
@@ -416,6 +465,7 @@ export class Client {
       cursor: delivery.cursor,
       channelsEpoch: delivery.channels.epoch,
       channelsCursor: delivery.channels.cursor,
+      freshAsOf: asOf === null ? null : 1000 * Math.floor(unixMs / 1000 - (now - asOf)),
       lastProblem: this.#lastProblem,
       nextConnectS: this.#connectAt === null ? null : Math.max(0, this.#connectAt - now),
     };

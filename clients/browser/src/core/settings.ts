@@ -10,6 +10,9 @@ import {
   BACKOFF_MIN_S,
   DISPLACED_MAX_S,
   DISPLACED_MIN_S,
+  FRESH_EXTRA_S,
+  FRESH_FACTOR,
+  FRESH_PROOF_S,
   KEEPALIVE_S_MAX,
   SILENCE_EXTRA_S,
   SILENCE_FACTOR,
@@ -55,6 +58,11 @@ export interface ClientSettings {
    * this alone.
    */
   readonly silenceGraceS: number;
+  /**
+   * The client counts as caught up if an answer of the service proves that it was, at most so long ago; 0: 2.5
+   * keepalives and 20 s. Must be more than a keepalive and 12 s.
+   */
+  readonly freshS: number;
   /** A registration that is not answered is requested again after this long. */
   readonly requestTimeoutS: number;
   /** Limit on the WebSocket's handshake. */
@@ -88,6 +96,7 @@ export interface ClientSettings {
 export const DEFAULTS: ClientSettings = {
   keepaliveS: WEBSOCKET_KEEPALIVE_S,
   silenceGraceS: SILENCE_EXTRA_S,
+  freshS: 0,
   requestTimeoutS: ANSWER_S,
   connectTimeoutS: 10,
   ackDelayS: ACK_DELAY_S,
@@ -124,10 +133,18 @@ export function settingsOf(given: Partial<ClientSettings>): ClientSettings {
   if (!Number.isInteger(checked.triesMax) || checked.triesMax < 1) {
     throw new RangeError(`triesMax: ${checked.triesMax} is not a whole number from 1 on`);
   }
+  if (checked.freshS !== 0 && checked.freshS <= checked.keepaliveS + FRESH_PROOF_S) {
+    throw new RangeError(`freshS: ${checked.freshS} is not more than keepaliveS and ${FRESH_PROOF_S}`);
+  }
   for (const name of ["connectTimeoutS", "requestTimeoutS"] as const) {
     if (checked[name] === 0) throw new RangeError(`${name}: must be more than 0`);
   }
   return checked;
+}
+
+/** Returns how old what is proved may be, for the client to count as caught up. */
+export function staleAfterS({ keepaliveS, freshS }: ClientSettings): number {
+  return freshS || FRESH_FACTOR * keepaliveS + FRESH_EXTRA_S;
 }
 
 /** Returns the time for which a gateway may be silent after a Ping: the same that it grants us. */

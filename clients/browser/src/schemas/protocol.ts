@@ -80,6 +80,21 @@ export const WEBSOCKET_KEEPALIVE_S = 45;
 /** A longer keepalive counts as this: a gateway notices each dead connection within two days. */
 export const KEEPALIVE_S_MAX = 86_400;
 
+/** An age of what a client was told is left out of a frame up to this: an idle session sends no byte more. */
+export const AGE_UNSAID_S = 6;
+
+/** In place of an age that is not known, or higher. */
+export const AGE_UNKNOWN_S = 65_535;
+
+/** With nothing wrong, what is proved is a keepalive and this old at most. */
+export const FRESH_PROOF_S = 12;
+
+/** A proof is fresh for so many keepalives and FRESH_EXTRA_S, unless the application chooses a time. */
+export const FRESH_FACTOR = 2.5;
+
+/** See FRESH_FACTOR. */
+export const FRESH_EXTRA_S = 20;
+
 /** Either side gives up the other after so many keepalives and SILENCE_EXTRA_S: a Ping may be late. */
 export const SILENCE_FACTOR = 1.5;
 

@@ -38,6 +38,7 @@ export const STREAM = {
   complete: { number: 2, type: "fixed64", label: "optional" },
   page: { number: 3, type: "uint32" },
   positions: { number: 4, type: POSITION, label: "repeated" },
+  ageS: { number: 5, type: "uint32" },
 } as const satisfies Table;
 
 export const HELLO = {
@@ -183,6 +184,7 @@ export const CAUGHT_UP = {
   complete: { number: 1, type: "fixed64", label: "optional" },
   setsDigest: { number: 2, type: "fixed64", label: "optional" },
   streams: { number: 3, type: STREAM, label: "repeated" },
+  ageS: { number: 4, type: "uint32" },
 } as const satisfies Table;
 
 export const REGISTERED = {
@@ -208,11 +210,13 @@ export const PAGE_END = {
   stream: { number: 6, type: "uint32" },
   last: { number: 7, type: "bool" },
   complete: { number: 8, type: "fixed64", label: "optional" },
+  ageS: { number: 9, type: "uint32" },
 } as const satisfies Table;
 
 export const PONG = {
   complete: { number: 1, type: "fixed64", label: "optional" },
   streams: { number: 2, type: STREAM, label: "repeated" },
+  ageS: { number: 3, type: "uint32" },
 } as const satisfies Table;
 
 export const WAIT = {
@@ -222,6 +226,8 @@ export const WAIT = {
 export const CLOSE = {
   code: { number: 1, type: "uint32" },
   reason: { number: 2, type: "string" },
+  retryAfterS: { number: 3, type: "uint32" },
+  notHereS: { number: 4, type: "uint32" },
 } as const satisfies Table;
 
 export const MESSAGE = {

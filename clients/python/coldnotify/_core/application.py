@@ -57,6 +57,10 @@ class Application:
         """The queries in the wanted set."""
         return self._registrations.queries
 
+    def is_settled(self, name: str) -> bool:
+        """Returns true if the object is wanted by its name, and its registration is confirmed and answered."""
+        return name in self._registrations.wanted and not self._registrations.is_owed(name)
+
     def floor(self, name: str) -> int:
         """Returns the newest version of this object that the application was told; -1: none was."""
         floor = self._delivery.floors.get(name)

@@ -22,6 +22,7 @@ from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.phases import Phase
+from coldnotify._core.session.proofs import as_of_all
 from coldnotify._core.session.reconnect import Address, Backoff, GatewayAddresses
 from coldnotify._core.session.session import ClientSession, SessionEnded
 from coldnotify._core.settings import (
@@ -32,7 +33,7 @@ from coldnotify._core.settings import (
     TRIES_APART_S,
     ClientSettings,
 )
-from coldnotify.errors import ServiceRefused, StateError
+from coldnotify.errors import ServiceFresh, ServiceRefused, ServiceStale, StateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,10 @@ class Status:
     channels_epoch: int | None = None
     """Epoch of the log of its domain's channels; None: not known."""
     channels_cursor: int | None = None
+    fresh_as_of: float | None = None
+    """Unix time by this machine's clock: everything acknowledged to its publisher before has been told, of what was
+    registered by then. None: not known since the start.
+    """
 
 
 class Save(NamedTuple):
@@ -143,6 +148,8 @@ class Client:
         self._save_failures = 0
         self._save_blocked_until = float("-inf")
 
+        self._stale = False
+        """The application was told of a ServiceStale last."""
         self.stopping = False
         self.abandoned = False
         """It stops, and does not wait for jobs that run."""
@@ -370,6 +377,7 @@ class Client:
     def tick(self, now: float) -> None:
         """Does what is due."""
         self._delivery.prepare()
+        self._tell_freshness(now)
         if self._session is not None and not self._said_bye:
             self._session.tick(now)
             if self._session.ended is not None:
@@ -386,6 +394,7 @@ class Client:
             due.append(self._connect_at)
         if self._session is not None and not self._said_bye:
             due.append(self._session.deadline())
+            due.append(self._stale_at)
         return min(due, default=float("inf"))
 
     @property
@@ -414,13 +423,40 @@ class Client:
         """True if a session is open: the gateway has sent Welcome."""
         return self._session is not None and self._session.phase is not Phase.OPENING
 
-    @property
-    def caught_up(self) -> bool:
-        """True if everything owed has been told: caught up, all registrations answered, all callbacks returned."""
+    def caught_up(self, now: float) -> bool:
+        """Returns true if everything owed has been told: caught up, all registrations answered, all callbacks returned,
+        and that is proved by an answer that is fresh.
+        """
         session = self._session
-        if session is None or not session.is_live or session.in_doubt:
+        if session is None or not session.is_live or session.in_doubt or not self._is_fresh(now):
             return False
         return self._registrations.all_arrived and self._delivery.turns.idle
+
+    @property
+    def _fresh_as_of(self) -> float | None:
+        return as_of_all(self._delivery, self._registrations)
+
+    def _is_fresh(self, now: float) -> bool:
+        as_of = self._fresh_as_of
+        return as_of is not None and now - as_of <= self._settings.stale_after_s
+
+    @property
+    def _stale_at(self) -> float:
+        """When the session that is live becomes stale; inf: it is, or there is none. Without a session the application
+        knows that it may be told nothing."""
+        as_of, session = self._fresh_as_of, self._session
+        if as_of is None or self._stale or self.stopping or session is None or not session.is_live:
+            return float("inf")
+        return as_of + self._settings.stale_after_s
+
+    def _tell_freshness(self, now: float) -> None:
+        """Tells the application when what it knows becomes stale, and when it is fresh again."""
+        as_of = self._fresh_as_of
+        if as_of is None or not (self._is_fresh(now) if self._stale else self._stale_at < now):
+            return
+        self._stale = not self._stale
+        age_s = round(now - as_of)
+        self._reports.append(ServiceStale(age_s) if self._stale else ServiceFresh(age_s))
 
     def take_reports(self) -> list[Exception]:
         """Returns the problems since the last call that the application should hear of."""
@@ -433,7 +469,7 @@ class Client:
         return Status(
             phase=self._phase(),
             address=None if self._address is None else str(self._address),
-            caught_up=self.caught_up,
+            caught_up=self.caught_up(now),
             registrations=len(self._registrations.wanted)
             + len(self._registrations.queries)
             + len(self._registrations.channels),
@@ -446,6 +482,7 @@ class Client:
             next_connect_s=None if self._connect_at is None else max(0.0, self._connect_at - now),
             channels_epoch=self._channels.epoch,
             channels_cursor=self._channels.cursor,
+            fresh_as_of=self._fresh_as_of,
         )
 
     def _phase(self) -> str:

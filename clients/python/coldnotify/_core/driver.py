@@ -298,21 +298,19 @@ class Driver:
         """True if a session is open: the gateway has sent Welcome."""
         return self._client.connected
 
-    @property
-    def caught_up(self) -> bool:
-        """True if everything owed has been told, and all callbacks have returned."""
-        return self._client.caught_up
+    def caught_up(self, now: float) -> bool:
+        """Returns true if everything owed has been told, and all callbacks have returned."""
+        return self._client.caught_up(now)
 
     @property
     def needs_new_start(self) -> bool:
         """True if only a new start can help: the service refuses this client, or the driver is closed."""
         return self._client.refused or self.over
 
-    @property
-    def decided(self) -> bool:
-        """True if waiting to be caught up is pointless: it is, or it will not be before a new start."""
-        return self._client.caught_up or self._client.stopping or self.needs_new_start
+    def decided(self, now: float) -> bool:
+        """Returns true if waiting to be caught up is pointless: it is, or it will not be before a new start."""
+        return self._client.caught_up(now) or self._client.stopping or self.needs_new_start
 
     def status(self, now: float) -> Status:
-        """Returns what it is doing."""
+        """Returns what it is doing; `fresh_as_of` on the clock of `now`."""
         return self._client.status(now)

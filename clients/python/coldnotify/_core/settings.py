@@ -12,6 +12,8 @@ from coldnotify_schemas.protocol import (
     BACKOFF_MIN_S,
     DISPLACED_MAX_S,
     DISPLACED_MIN_S,
+    FRESH_EXTRA_S,
+    FRESH_FACTOR,
     KEEPALIVE_S,
     SILENCE_EXTRA_S,
     SILENCE_FACTOR,
@@ -51,6 +53,7 @@ class ClientSettings:
     connect_timeout_s: float = 10.0
     keepalive_s: int = KEEPALIVE_S
     silence_grace_s: float = SILENCE_EXTRA_S
+    fresh_s: float | None = None
     request_timeout_s: float = ANSWER_S
     ack_delay_s: float = ACK_DELAY_S
     save_interval_s: float = 0.5
@@ -67,6 +70,11 @@ class ClientSettings:
     """The service is told what the application has not taken. The transcripts are of clients that leave it out."""
     say_errors: bool = True
     """The service is told the first line of callbacks' errors."""
+
+    @property
+    def stale_after_s(self) -> float:
+        """Limit on the age of the last proof, for the client to count as caught up."""
+        return FRESH_FACTOR * self.keepalive_s + FRESH_EXTRA_S if self.fresh_s is None else self.fresh_s
 
     @property
     def silence_s(self) -> float:

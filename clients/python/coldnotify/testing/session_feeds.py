@@ -93,15 +93,9 @@ class SessionFeeds:
     def complete(self) -> list[wire.Stream]:
         """Returns the offset that is reported while they are live."""
         feeds = self.feeds
-        if (
-            feeds is None
-            or feeds.lost_of is not None
-            or not feeds.live
-            or not self._client.channels.by_name
-            or not feeds.log.messages
-        ):
+        if feeds is None or feeds.lost_of is not None or not feeds.live or not self._client.channels.by_name:
             return []
-        return [wire.Stream(complete=feeds.log.complete)]
+        return [wire.Stream(complete=feeds.log.complete if feeds.log.messages else None)]
 
 
 def _channels_among(interests: Iterable[wire.Interest]) -> list[wire.Interest]:

@@ -83,7 +83,7 @@ def test_a_wake_that_missed_nothing_costs_the_same_whatever_channels_there_are(c
     with_channels.say(welcome=wire.Welcome(in_sync=True))
     caught_up = wire.CaughtUp(complete=10), wire.CaughtUp(complete=10, streams=[wire.Stream(complete=100)])
     with_channels.say(caught_up=caught_up[1])
-    assert with_channels.client.caught_up
+    assert with_channels.client.caught_up(with_channels.now)
     assert with_channels.out() == []
     assert caught_up[1].ByteSize() - caught_up[0].ByteSize() == 11
 
@@ -104,18 +104,18 @@ def test_pages_of_objects_and_of_channels_are_counted_apart() -> None:
 @pytest.mark.parametrize("objects_first", [True, False])
 def test_a_welcome_ends_what_is_live_until_each_stream_says_it_anew(objects_first: bool) -> None:
     bench = live(at(100, TASKS))
-    assert [bench.client.caught_up] == [True]
+    assert [bench.client.caught_up(bench.now)] == [True]
     bench.say(welcome=wire.Welcome(in_sync=True))
-    assert [bench.client.caught_up] == [False]
+    assert [bench.client.caught_up(bench.now)] == [False]
     ends: list[dict[str, Any]] = [
         {"caught_up": wire.CaughtUp(complete=10)},
         {"page_end": wire.PageEnd(stream=1, page=1, last=True, complete=100)},
     ]
     first, second = ends if objects_first else ends[::-1]
     bench.say(**first)
-    assert [bench.client.caught_up] == [False]
+    assert [bench.client.caught_up(bench.now)] == [False]
     bench.say(**second)
-    assert [bench.client.caught_up] == [True]
+    assert [bench.client.caught_up(bench.now)] == [True]
 
 
 def test_a_frame_has_queries_and_channels_in_one_list() -> None:
@@ -159,14 +159,14 @@ def test_a_first_subscription() -> None:
     assert (saved.channels_epoch, saved.channels_cursor) == (7, None)
     message(bench, ALARMS, 45, 5, paged=True)
     bench.say(caught_up=wire.CaughtUp(complete=1))
-    assert [bench.client.caught_up] == [False]
+    assert [bench.client.caught_up(bench.now)] == [False]
     bench.say(page_end=wire.PageEnd(stream=1, page=1, last=True, complete=60))
     (ack,) = [frame for frame in bench.out() if frame.HasField("ack")]
     (log,) = ack.ack.streams
     assert (log.complete, ack.ack.complete, log.page) == (60, 1, 1)
     (told,) = tell(bench)
     assert (told.offset, told.previous, told.position) == (45, None, "00000007.45")
-    assert bench.client.caught_up
+    assert bench.client.caught_up(bench.now)
     saved = document(bench)
     assert (saved.channels_cursor, saved.pending_channels) == (60, {})
     assert saved.channels[ALARMS] == KeptChannel(told=45)

@@ -249,12 +249,12 @@ def test_a_client_that_stood_still_is_not_caught_up_before_a_pong():
     world = ClientWorld()
     world.register("a")
     world.run()
-    assert world.client.caught_up
+    assert world.client.caught_up(world.now)
     world.now += 200
     world.client.doubt(world.now, 200)
-    assert not world.client.caught_up
+    assert not world.client.caught_up(world.now)
     world.run()
-    assert world.client.caught_up
+    assert world.client.caught_up(world.now)
 
 
 @pytest.mark.parametrize("stands", [False, True], ids=["it connects", "its Hello waits for the disk"])

@@ -94,7 +94,7 @@ class Bench:
         self.run()
         self.now += SETTINGS.save_interval_s
         self.run()
-        assert self.driver.caught_up
+        assert self.driver.caught_up(self.now)
         return self
 
 
@@ -327,7 +327,7 @@ def test_a_refused_client_closes_and_does_not_reconnect():
     assert bench.next() == Close("ended")
     bench.end("closed")
     assert bench.driver.needs_new_start
-    assert bench.driver.decided
+    assert bench.driver.decided(bench.now)
     assert bench.driver.deadline() == float("inf")
     bench.driver.stop()
     assert isinstance(bench.next(), End)

@@ -109,7 +109,7 @@ def test_an_answer_that_is_broken_off_goes_on() -> None:
     assert again.tell() == [({"b"}, set()), ("b", (2,))]
     assert again.client.application.members(LAMPS) == {"a", "b"}
     again.say(caught_up=wire.CaughtUp(complete=9))
-    assert again.client.caught_up
+    assert again.client.caught_up(again.now)
 
 
 def test_answers_of_an_older_epoch_are_asked_for_again() -> None:
@@ -417,12 +417,13 @@ def test_a_parked_query_that_is_touched_is_tried_again_and_comes_to_rest() -> No
             if job is not None:
                 bench.client.job_done(job, {3: RuntimeError("no")}, bench.now)
             bench.now += 100
+            bench.answer_pings()
         assert bench.client.status(bench.now).parked == ("lamps",)
-        assert bench.client.caught_up
+        assert bench.client.caught_up(bench.now)
         bench.enter("b", LAMPS, offset=12)
-        assert not bench.client.caught_up
+        assert not bench.client.caught_up(bench.now)
     assert bench.tell() == [({"a"}, set()), ({"b"}, set())]
-    assert bench.client.caught_up
+    assert bench.client.caught_up(bench.now)
 
 
 def test_a_member_that_left_is_delivered_once_the_failing_members_callback_is_parked() -> None:

@@ -77,7 +77,7 @@ class ChannelsStream(Stream):
 
     def ask(self, now_s: float) -> None:
         """Begins a new row of pages, from `complete` on."""
-        self.begin(self.number + 1)
+        self.begin(self.number + 1, now_s)
         self._expect(now_s)
 
     def expect_again(self, now_s: float) -> None:

@@ -18,6 +18,7 @@ from coldnotify_schemas.wire_pb2 import (
     Welcome,
 )
 
+from coldnotify_gateway.core.freshness import NO_AGE_SAID, AgesSaid
 from coldnotify_gateway.core.stream import CHANNELS, NONE, or_none
 from coldnotify_gateway.core.told import Dialect, Encode, Fence, Frame, Told, of_entry
 
@@ -96,10 +97,11 @@ def answer(answered: Answered, dialect: Dialect) -> list[Frame]:
     return frames + [notification(one, dialect) for one in answered.newest]
 
 
-def page(page: Page, dialect: Dialect, *, channels_complete: int = NONE) -> list[Frame]:
+def page(page: Page, dialect: Dialect, *, channels_complete: int = NONE, ages: AgesSaid = NO_AGE_SAID) -> list[Frame]:
     """Returns the frames of a page. Its last frame asks for an acknowledgement, or makes the client complete.
 
-    `channels_complete`: the channels are live, and complete up to this offset; NONE: unknown.
+    `channels_complete`: the channels are live, and complete up to this offset; NONE: unknown. `ages`: as of the end of
+    the page.
     """
     encode, newest = dialect.encode, list(page.newest)
     answers = next((place for place, one in enumerate(newest) if not one.answer), len(newest))
@@ -116,25 +118,27 @@ def page(page: Page, dialect: Dialect, *, channels_complete: int = NONE) -> list
             said.query, said.reached, said.reached_at = page.query, page.reached, page.reached_at
         frames.append(plain(GatewayFrame(page_end=said), encode))
         if channels_complete != NONE:
-            live = PageEnd(stream=CHANNELS, last=True, complete=channels_complete)
+            live = PageEnd(stream=CHANNELS, last=True, complete=channels_complete, age_s=ages.channels)
             frames.append(plain(GatewayFrame(page_end=live), encode))
         return frames
     complete = page.complete if page.HasField("complete") else None
     if page.HasField("sets_digest"):
         digest = page.sets_digest
-        said_last = CaughtUp(complete=complete, sets_digest=digest, streams=_complete(channels_complete))
+        streams = _complete(channels_complete, ages)
+        said_last = CaughtUp(complete=complete, sets_digest=digest, streams=streams, age_s=ages.objects)
         return [*frames, plain(GatewayFrame(caught_up=said_last), encode)]
-    return [*frames, _caught_up(encode, complete, channels_complete)]
+    return [*frames, _caught_up(encode, complete, channels_complete, ages)]
 
 
 @lru_cache(maxsize=64)
-def _caught_up(encode: Encode, complete: int | None, channels_complete: int) -> Frame:
-    return plain(GatewayFrame(caught_up=CaughtUp(complete=complete, streams=_complete(channels_complete))), encode)
+def _caught_up(encode: Encode, complete: int | None, channels_complete: int, ages: AgesSaid) -> Frame:
+    said = CaughtUp(complete=complete, streams=_complete(channels_complete, ages), age_s=ages.objects)
+    return plain(GatewayFrame(caught_up=said), encode)
 
 
-def _complete(channels_complete: int) -> list[Stream]:
+def _complete(channels_complete: int, ages: AgesSaid) -> list[Stream]:
     """Returns the stream of channels with this `complete`; nothing if it is not known."""
-    return [] if channels_complete == NONE else [Stream(complete=channels_complete)]
+    return [] if channels_complete == NONE else [Stream(complete=channels_complete, age_s=ages.channels)]
 
 
 def _begun(streams: Iterable[BegunStream]) -> list[Stream]:
@@ -176,17 +180,19 @@ def stream_entries(page: Page, encode: Encode) -> list[Frame]:
     return [stream_entry(entry, encode) for entry in page.entries]
 
 
-def stream_page(page: Page, encode: Encode) -> list[Frame]:
-    """Returns the frames of a page of channels, with its PageEnd."""
-    said = PageEnd(page=page.page, stream=CHANNELS, last=page.last)
+def stream_page(page: Page, encode: Encode, age_s: int | None = None) -> list[Frame]:
+    """Returns the frames of a page of channels, with its PageEnd. `age_s`: as of its end, if it is the last one."""
+    said = PageEnd(page=page.page, stream=CHANNELS, last=page.last, age_s=age_s)
     if page.HasField("complete"):
         said.complete = page.complete
     return [*stream_entries(page, encode), plain(GatewayFrame(page_end=said), encode)]
 
 
-def pong(complete: int, encode: Encode, channels_complete: int = NONE) -> Frame:
+def pong(complete: int, encode: Encode, channels_complete: int = NONE, ages: AgesSaid = NO_AGE_SAID) -> Frame:
     """Returns the answer to a Ping. NONE: the answer carries no offset."""
-    return plain(GatewayFrame(pong=Pong(complete=or_none(complete), streams=_complete(channels_complete))), encode)
+    streams = [] if ages.channels is None else [Stream(complete=or_none(channels_complete), age_s=ages.channels)]
+    said = Pong(complete=or_none(complete), streams=streams, age_s=ages.objects)
+    return plain(GatewayFrame(pong=said), encode)
 
 
 def wait(seconds: int, encode: Encode) -> Frame:

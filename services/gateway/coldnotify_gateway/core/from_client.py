@@ -2,10 +2,12 @@
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, parse_client_frame
+from coldnotify_schemas.protocol import AGE_UNKNOWN_S
 from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Ping, Register, SyncChunk, Unregister, Unsettled
 
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.connections import Connections
+from coldnotify_gateway.core.freshness import AgesSaid
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Send
 from coldnotify_gateway.core.requests import RequestMaker
@@ -83,7 +85,7 @@ class FromClient:
         return outputs
 
     def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
-        pong = _pong(session) if session.welcomed else encoding.pong(NONE, session.dialect.encode)
+        pong = _pong(session, now_s)
         outputs: list[Output] = [Send(session.peer, [pong])]
         if ping.HasField("digest"):
             session.claim.say(ping.digest)
@@ -117,8 +119,10 @@ class FromClient:
         return self._requests.sync(session, chunk, now_s)
 
 
-def _pong(session: Identified) -> Frame:
+def _pong(session: Identified, now_s: float) -> Frame:
+    if not session.welcomed:
+        return encoding.pong(NONE, session.dialect.encode, ages=AgesSaid(AGE_UNKNOWN_S))
     channels = session.channels
     live = channels is not None and channels.live
     of_channels = session.complete_in(channels) if channels is not None and live else NONE
-    return encoding.pong(session.complete_in(session.objects), session.dialect.encode, of_channels)
+    return encoding.pong(session.complete_in(session.objects), session.dialect.encode, of_channels, session.ages(now_s))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, Inbox, Item, Opened
+from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, CompleteStream, Held, Inbox, Item, Opened
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import KINDS_DESCRIPTIONS
 
@@ -12,6 +12,7 @@ from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.channels_stream import has_channels
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.freshness import Ages
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Output, Send
 from coldnotify_gateway.core.pages import Pages
@@ -20,7 +21,7 @@ from coldnotify_gateway.core.recovery import Recovery
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import SessionPhase
-from coldnotify_gateway.core.stream import NONE
+from coldnotify_gateway.core.stream import NONE, OBJECTS_LOG
 
 View = PartitionView[Identified]
 _Handle = Callable[[Identified, Item, float], list[Output]]
@@ -160,7 +161,7 @@ class FromMatcher:
         wanted = session.queries or has_channels(session.claim.pending.interests)
         encode = session.dialect.encode
         if not opened.in_sync:
-            session.not_in_sync()
+            session.not_in_sync(now_s)
             # From here on the matcher sends it no messages. If its channels stayed live, the gateway would trust the
             # positions in BeatAnswers, and would ignore the page that follows the whole set.
             doubted = self._recovery.doubt_channels(session, now_s)
@@ -196,9 +197,17 @@ class FromMatcher:
 
     def _on_beat(self, view: View, beat: BeatAnswer, now_s: float) -> list[Output]:
         complete = beat.complete if beat.HasField("complete") else NONE
-        streams = {int(one.log): one.complete for one in beat.streams}
-        if not view.beat_answered(beat.serial, agreed=beat.agreed, complete=complete, streams=streams):
+        streams = {int(one.log): one.complete for one in beat.streams if one.HasField("complete")}
+        ages = Ages(
+            {OBJECTS_LOG: _age_ms_of(beat), **{int(one.log): _age_ms_of(one) for one in beat.streams}},
+            [(one.domain, _age_ms_of(one)) for one in beat.held],
+        )
+        if not view.beat_answered(beat.serial, agreed=beat.agreed, complete=complete, streams=streams, ages=ages):
             return []
         return [
             output for session in list(view.sessions.values()) for output in self._recovery.announce(session, now_s)
         ]
+
+
+def _age_ms_of(said: BeatAnswer | CompleteStream | Held) -> int | None:
+    return said.age_ms if said.HasField("age_ms") else None

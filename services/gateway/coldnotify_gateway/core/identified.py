@@ -22,6 +22,7 @@ from coldnotify_schemas.wire_pb2 import (
 from coldnotify_gateway.core.channels_stream import ChannelsStream, has_channels
 from coldnotify_gateway.core.claim import Claim, PendingOperations
 from coldnotify_gateway.core.dialects import CRC, NAMES
+from coldnotify_gateway.core.freshness import AgesSaid, age_said
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.link_rate import SessionLink
 from coldnotify_gateway.core.partition_view import PartitionView
@@ -174,6 +175,16 @@ class Identified:
         """Returns the offset up to which the client has everything of a stream; NONE: unknown."""
         return max(stream.complete, self.view.position_in(stream)) if stream.live else stream.complete
 
+    def as_of_s(self, stream: Stream) -> float:
+        """Returns the time before which everything acknowledged has been told to the client, in a stream."""
+        return max(stream.as_of_s, self.view.as_of(stream, self.domain)) if stream.live else stream.as_of_s
+
+    def ages(self, now_s: float) -> AgesSaid:
+        """Returns the ages of what the client has been told."""
+        channels = self.channels
+        of_channels = None if channels is None or not channels.live else age_said(self.as_of_s(channels), now_s)
+        return AgesSaid(age_said(self.as_of_s(self.objects), now_s), of_channels)
+
     @property
     def welcomed(self) -> bool:
         """Returns true if the client knows that it is in sync."""
@@ -260,10 +271,10 @@ class Identified:
             channels.ask(now_s)
         return channels
 
-    def ask_objects(self, *, after_opened: bool) -> None:
+    def ask_objects(self, now_s: float, *, after_opened: bool) -> None:
         """Begins a row of pages of objects, by the question's number."""
         self._leave_live(self.objects)
-        self.objects.begin(self.question.number, after_opened=after_opened)
+        self.objects.begin(self.question.number, now_s, after_opened=after_opened)
 
     def arrived(self, stream: Stream, complete: int, paging: int, *, last: bool) -> None:
         """Handles the page that was due in a stream, or the matcher's report that none follows."""
@@ -299,9 +310,9 @@ class Identified:
         self.question.answered()
         self.objects.open()
 
-    def not_in_sync(self) -> None:
+    def not_in_sync(self, now_s: float) -> None:
         """Handles an Opened not in sync. The client must send its whole set."""
-        self.ask_objects(after_opened=True)
+        self.ask_objects(now_s, after_opened=True)
         self.move(PhaseEvent.OPENED_NOT_IN_SYNC)
         self.opened = True
         self.claim.not_in_sync()
@@ -312,6 +323,7 @@ class Identified:
         discarded."""
         for stream in self.streams:
             stream.told(self.complete_in(stream))
+            stream.fresh(self.as_of_s(stream))
 
     def block(self) -> bool:
         """Notes that the connection is full. Returns true if that makes the session slow."""
@@ -331,6 +343,7 @@ class Identified:
         """Fixes the client's completeness at the log's present position, because the stream stops being live."""
         if stream.live:
             stream.told(self.complete_in(stream))
+            stream.fresh(self.as_of_s(stream))
             self.view.leave_live(self.number, stream)
 
     def _channels(self) -> ChannelsStream:

@@ -41,10 +41,10 @@ class Pages:
             doubted = self._recovery.doubt_channels(session, now_s) if of_objects else []
             return [*doubted, *self._recovery.catch_up(session, stream, now_s)]
         self._counters.pages += 1
-        frames = self._of_objects(session, page) if of_objects else self._of_entries(session, page)
         complete = page.complete if page.HasField("complete") else NONE
         complete = max((complete, *map(encoding.complete_of, page.newest)))
         session.arrived(stream, complete, page.paging, last=page.last)
+        frames = self._of_objects(session, page, now_s) if of_objects else self._of_entries(session, page, now_s)
         outputs: list[Output] = [Send(session.peer, frames)]
         if not page.last:
             self._measure(session, stream, page, frames, now_s)
@@ -55,13 +55,14 @@ class Pages:
             outputs.append(Overtake([session.peer], tuple(page.urgent)))
         return outputs
 
-    def _of_objects(self, session: Identified, page: Page) -> list[Frame]:
-        frames = encoding.page(page, session.dialect, channels_complete=self._channels_complete(session, page))
+    def _of_objects(self, session: Identified, page: Page, now_s: float) -> list[Frame]:
+        channels_complete = self._channels_complete(session, page)
         session.question.answered()
-        return frames
+        ages = session.ages(now_s)
+        return encoding.page(page, session.dialect, channels_complete=channels_complete, ages=ages)
 
-    def _of_entries(self, session: Identified, page: Page) -> list[Frame]:
-        return encoding.stream_page(page, session.dialect.encode)
+    def _of_entries(self, session: Identified, page: Page, now_s: float) -> list[Frame]:
+        return encoding.stream_page(page, session.dialect.encode, session.ages(now_s).channels)
 
     def _channels_complete(self, session: Identified, page: Page) -> int:
         """Returns the offset up to which nothing lacks in channels, if the page answers the latest question about them;

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 from coldnotify_gateway.core.dialects import DIALECTS
+from coldnotify_gateway.core.freshness import Ages, Freshness
 from coldnotify_gateway.core.outputs import Peer, Produce
 from coldnotify_gateway.core.stream import NONE, OBJECTS, OBJECTS_LOG, Stream
 from coldnotify_gateway.core.timers import NEVER_S
@@ -14,6 +15,8 @@ from coldnotify_gateway.core.told import Dialect, Encode
 _CHECKSUM_MODULUS = 1 << 64
 NO_STREAMS: Mapping[int, int] = MappingProxyType({})
 """Positions from a matcher that follows the objects' log only."""
+NO_AGES = Ages({})
+"""The ages of a matcher that tells none."""
 LEAVES_OWED_MAX = 100_000
 """More sessions than a gateway holds can end during an outage of Kafka only if clients constantly reconnect."""
 _DISAGREEMENTS_BEFORE_ANNOUNCING = 2
@@ -76,6 +79,7 @@ class PartitionView(Generic[S]):
         self._believed_from = 1
         """Serial number of the first Beat whose answer counts."""
         self._disagreements = 0
+        self.freshness = Freshness()
 
     def add(self, session: S, now_s: float, beat_s: float) -> None:
         """Adds a session of this partition."""
@@ -111,6 +115,11 @@ class PartitionView(Generic[S]):
         """Returns the offset up to which all sessions are complete whose stream of this log is live."""
         return self.positions.get(stream.log, NONE)
 
+    def as_of(self, stream: Stream, domain: str) -> float:
+        """Returns the time before which everything acknowledged has been told to the domain's sessions whose stream of
+        this log is live."""
+        return self.freshness.as_of(stream.log, domain, objects=stream.place == OBJECTS)
+
     def enter_live(self, session: S, stream: Stream) -> None:
         """Starts writing fan-outs of the stream to the session's connection."""
         self.leave_live(session.number, stream)
@@ -137,6 +146,7 @@ class PartitionView(Generic[S]):
             session.keep_complete()
         # The new matcher's offsets may belong to another epoch: sessions must not inherit the old positions.
         self.positions.clear()
+        self.freshness.forget()
         self._distrust()
         # The new matcher also answers Beats that its predecessor had not committed: they predate some of the sessions.
         self._believed_from = self._beats + 1
@@ -186,6 +196,7 @@ class PartitionView(Generic[S]):
         """
         if stopped or self._trusted:
             self._believed_from = self._beats + 1
+        self.freshness.forget()
         self._distrust()
         # The next answer that disagrees makes the gateway announce its sessions.
         self._disagreements = _DISAGREEMENTS_BEFORE_ANNOUNCING - 1
@@ -204,11 +215,18 @@ class PartitionView(Generic[S]):
 
     def beat_sent(self, now_s: float, beat_s: float) -> None:
         """Notes that a Beat was sent. The next one is due later, or never if the partition has no sessions."""
+        self.freshness.sent(self._beats, now_s)
         self.beat_due_s = now_s + beat_s if self.sessions else NEVER_S
         self.unanswered_since_s = min(self.unanswered_since_s, now_s) if self.sessions else NEVER_S
 
     def beat_answered(
-        self, serial: int, *, agreed: bool, complete: int, streams: Mapping[int, int] = NO_STREAMS
+        self,
+        serial: int,
+        *,
+        agreed: bool,
+        complete: int,
+        streams: Mapping[int, int] = NO_STREAMS,
+        ages: Ages = NO_AGES,
     ) -> bool:
         """Handles a BeatAnswer of a matcher whose position is `complete`. Returns true if the sessions must be
         announced, because the matcher has forgotten some of them.
@@ -225,6 +243,7 @@ class PartitionView(Generic[S]):
             self._reached(OBJECTS_LOG, complete)
             for log, at in streams.items():
                 self._reached(log, at)
+            self.freshness.answered(serial, ages, OBJECTS_LOG)
             return False
         self._distrust()
         self._disagreements += 1

@@ -64,7 +64,7 @@ class RequestMaker:
         pending = session.claim.pending
         channels = session.ask_channels(now_s)
         self._expect(session, QuestionStep.ASK_ANNOUNCEMENT if announced else QuestionStep.ASK_OPEN, now_s)
-        session.ask_objects(after_opened=True)
+        session.ask_objects(now_s, after_opened=True)
         said = Open(
             digest=session.claim.digest(announced=announced),
             register=pending.register,
@@ -99,7 +99,7 @@ class RequestMaker:
             session.question.give_up()
             return []
         self._expect(session, QuestionStep.ASK_PAGE, now_s)
-        session.ask_objects(after_opened=False)
+        session.ask_objects(now_s, after_opened=False)
         return [self._ask_page(session, session.objects, 0)]
 
     def catch_up_channels(self, session: Identified, now_s: float) -> list[Output]:

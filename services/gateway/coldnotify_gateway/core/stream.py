@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import ClassVar
 
+from coldnotify_gateway.core.freshness import UNKNOWN_S
+
 NONE = -1
 """An unknown `complete`. It is lower than any offset."""
 OBJECTS = 0
@@ -97,6 +99,10 @@ class Stream:
     """Identifies the row that contained the last page; 0: none, or a row that was cut off."""
     log: int | None = OBJECTS_LOG
     """The log's name; None: the matcher has not sent it."""
+    as_of_s: float = UNKNOWN_S
+    """Everything acknowledged before that time was told when the stream was live last."""
+    asked_s: float = UNKNOWN_S
+    """Time at which the row of pages was requested. The matcher answers with all that was acknowledged before."""
 
     @property
     def live(self) -> bool:
@@ -136,13 +142,17 @@ class Stream:
         self.acked = complete
         return True
 
-    def begin(self, number: int, *, after_opened: bool = False) -> None:
+    def fresh(self, as_of_s: float) -> None:
+        """Notes that everything acknowledged before that time has been told."""
+        self.as_of_s = max(self.as_of_s, as_of_s)
+
+    def begin(self, number: int, now_s: float, *, after_opened: bool = False) -> None:
         """Begins the row of pages that this question requests. `after_opened`: its first page follows an Opened, and
         `open`."""
         if self.page and self.stage in _UNDER_WAY:
             self.paging = 0  # a row that is cut off does not count
         self._move(StreamEvent.BEGIN)
-        self.number, self.page = number, 0 if after_opened else 1
+        self.number, self.page, self.asked_s = number, 0 if after_opened else 1, now_s
 
     def open(self) -> None:
         """Makes the first page due, because the Opened has arrived."""
@@ -160,6 +170,8 @@ class Stream:
         """Handles the page that was due. It makes the client complete up to `complete`."""
         self.told(complete)
         self.paging = paging
+        if last:
+            self.fresh(self.asked_s)
         if not last:
             self._move(StreamEvent.PAGE)
         else:

@@ -7,7 +7,7 @@ from coldnotify_gateway.core.stream import NONE, TABLE, Stage, Stream, StreamEve
 
 page = partial(Stream.arrived, complete=5, paging=7, last=False, blocked=False)
 last_page = partial(Stream.arrived, complete=9, paging=7, last=True, blocked=False)
-begin = partial(Stream.begin, number=1)
+begin = partial(Stream.begin, number=1, now_s=0.0)
 
 
 def reached(start: Stage) -> set[Stage]:
@@ -84,7 +84,7 @@ def test_a_row_that_is_cut_off_begins_with_the_first_page_and_counts_for_nothing
     begin(stream)
     page(stream)
     assert (stream.paging, stream.in_a_row) == (7, True)
-    stream.begin(2)
+    stream.begin(2, 0.0)
     assert (stream.paging, stream.in_a_row, stream.is_due(2, 1)) == (0, False, True)
 
 
@@ -92,8 +92,8 @@ def test_a_row_that_has_ended_counts_although_another_one_is_asked_for():
     stream = Stream()
     begin(stream)
     last_page(stream)
-    stream.begin(2, after_opened=True)
-    stream.begin(3, after_opened=True)
+    stream.begin(2, 0.0, after_opened=True)
+    stream.begin(3, 0.0, after_opened=True)
     assert stream.paging == 7
 
 

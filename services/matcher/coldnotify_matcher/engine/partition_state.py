@@ -19,6 +19,7 @@ from coldnotify_matcher.engine.objects.description_store import DescriptionStore
 from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.rules.rules import Rules
+from coldnotify_matcher.engine.streams.end_history import EndHistory
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.tenants.ceilings import REGISTRATIONS, Ceiling, DomainTally, RefusedClients
 from coldnotify_matcher.engine.tenants.use import Use
@@ -50,6 +51,10 @@ class PartitionState:
         """The first offset of the objects topic that no predecessor has handled."""
         self.position = 0
         """The next offset of the objects topic."""
+        self.ends = EndHistory()
+        """The ends of the objects topic at times of the last minutes."""
+        self.now_s = 0.0
+        """The time of the step, on the clock of these (monotonic)."""
         self.objects = ObjectMap()
         self.descriptions = DescriptionStore()
         self.query_places = QueryPlaces()

@@ -103,6 +103,13 @@ class ReadBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class LookAtEnds:
+    """Asks, beside the run, where these partitions end, and puts the answer as `EndsSeen`: always one, and soon."""
+
+    places: Sequence[Where]
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """Read the compacted topics and the logs of a partition no more."""
 
@@ -233,6 +240,7 @@ Action = (
     | Read
     | ReadLogs
     | ReadBlock
+    | LookAtEnds
     | Drop
     | HoldBack
     | ReadOn

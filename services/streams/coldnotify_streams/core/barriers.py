@@ -55,7 +55,7 @@ class Barriers:
             ends = yield from self._agenda.ask(AskEnds(need, uncommitted=True))
         barriers: dict[int, dict[str, int]] = {}
         for (topic, number), end in ends.items():
-            if end < _position(self._partitions[number], topic):
+            if end < position_in(self._partitions[number], topic):
                 # Answered from what was read of the old one, a wake would miss what the new one has by now.
                 raise RunFailure(f"the topic {topic} ends below what was read of it: it was made anew")
             barriers.setdefault(number, {})[topic] = end
@@ -92,7 +92,7 @@ class Barriers:
             places = [(topic, partition.number) for topic in _behind(partition, waiting)]
             ends = yield from self._agenda.ask(AskEnds(places, uncommitted=False))
             for topic, number in ends:
-                if _position(partition, topic) < ends[topic, number]:
+                if position_in(partition, topic) < ends[topic, number]:
                     raise RunFailure(f"partition {number}: the topic {topic} is not read any further")
                 words = f"requests wait for a transaction that is open on {topic}"
                 self._agenda.do(Say("warning", words, {"partition": number}))
@@ -113,21 +113,21 @@ class Barriers:
 
 def is_reached(partition: JobPartition, waiting: PendingRequests) -> bool:
     """Returns true if these requests can be handled now."""
-    return all(_position(partition, topic) >= end for topic, end in waiting.barriers.items())
+    return all(position_in(partition, topic) >= end for topic, end in waiting.barriers.items())
 
 
 def _behind(partition: JobPartition, waiting: PendingRequests) -> list[str]:
-    return [topic for topic, end in waiting.barriers.items() if _position(partition, topic) < end]
+    return [topic for topic, end in waiting.barriers.items() if position_in(partition, topic) < end]
 
 
 def _requests(batch: Iterable[tuple[int, Any]]) -> Iterator[Any]:
     return (request for _, request in batch)
 
 
-def _position(partition: JobPartition, topic: str) -> int:
+def position_in(partition: JobPartition, topic: str) -> int:
     """Returns the next offset of the table, or of a log."""
     return partition.position if topic == partition.topics.table else partition.positions.get(topic, 0)
 
 
 def _read_of(partition: JobPartition, waiting: PendingRequests) -> int:
-    return sum(_position(partition, topic) for topic in waiting.barriers)
+    return sum(position_in(partition, topic) for topic in waiting.barriers)

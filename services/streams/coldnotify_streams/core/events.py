@@ -143,6 +143,16 @@ class LogStarts:
 
 
 @dataclass(frozen=True, slots=True)
+class EndsSeen:
+    """The answer to `LookAtEnds`: the offsets that next records would have got at a time after `at_s`."""
+
+    at_s: float
+    """Monotonic; taken before Kafka was asked."""
+    ends: Offsets
+    """Without the places for which Kafka gave no answer that counts."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReaderFailed:
     """A reader cannot go on."""
 
@@ -168,6 +178,7 @@ Event = (
     | Rewound
     | LogBlock
     | LogStarts
+    | EndsSeen
     | ReaderFailed
     | NotCommitted
 )

@@ -192,6 +192,16 @@ class JobPartition(PartitionProgress):
         """Returns the same request with these offsets in place of `times_of`."""
         return request
 
+    # ---- ends: for a job that tells how fresh it is ----------------------------------------------------------------
+
+    @property
+    def wants_ends(self) -> bool:
+        """True if it wants to be told, about once a second, where its table and logs end."""
+        return False
+
+    def on_end_seen(self, topic: str, at_s: float, end: int) -> None:
+        """Notes that everything acknowledged before `at_s` (monotonic; see `now_s`) is below the offset `end`."""
+
     # ---- logs: for a job that has any ----------------------------------------------------------------------------
 
     def log_done(self, topic: str) -> int:

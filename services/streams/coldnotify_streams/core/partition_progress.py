@@ -108,6 +108,8 @@ class PartitionProgress(ABC):
         """True if so many requests are pending that the reader leaves the others in Kafka."""
         self.turn: Spent = never
         """Returns true when its current turn is over: remaining work waits for the next turn."""
+        self.now_s = 0.0
+        """The time of the step (monotonic)."""
         self.unread = Unread()
         """Records that were handed on and that no turn has reached yet."""
         self.reading = False
@@ -124,6 +126,10 @@ class PartitionProgress(ABC):
         """The compacted topics whose end the reader has not reached yet."""
         self._ends: dict[str, int] = {}
         """For each compacted topic that is still being read: the offset to reach before a generation is claimed."""
+
+    def begin_turn(self, turn: Spent, now_s: float) -> None:
+        """Begin a turn at a time (monotonic), which `turn` says to be over."""
+        self.turn, self.now_s = turn, now_s
 
     def can_load_on(self, starts: Mapping[str, int], ends: Mapping[str, int], takeover: Takeover) -> bool:
         """Returns true if the followed state can be used; else everything must be loaded from the beginning."""

@@ -88,6 +88,7 @@ from coldnotify_streams.core.durable_steps import DurableSteps
 from coldnotify_streams.core.events import (
     Assigned,
     Began,
+    EndsSeen,
     Event,
     JobRecord,
     LogBlock,
@@ -108,6 +109,7 @@ from coldnotify_streams.core.job import Ends, Job, JobPartition, JobProduced, Lo
 from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.core.partition_turns import NextTurn, endless
 from coldnotify_streams.core.reloads import Reloads, WaitingReload
+from coldnotify_streams.core.seen_ends import SeenEnds
 from coldnotify_streams.errors import RunFailure
 
 TICK_S = 1.0
@@ -177,6 +179,7 @@ class JobRun:
         )
         self._steps = DurableSteps(self.partitions, self.commits, self._reloads, self._agenda)
         self.claims = Claims(job, self._agenda)
+        self._ends = SeenEnds(job.topics, self.partitions, self._agenda)
         self._loading_since_s: dict[int, float] = {}
         self._ticked_at_s = 0.0
         self._rest = Rest(limits.rest_share, limits.rest_max_s)
@@ -264,6 +267,8 @@ class JobRun:
             elif isinstance(event, LogStarts):
                 self._on_log_starts(event.starts)
                 touched |= {number for _, number in event.starts}
+            elif isinstance(event, EndsSeen):
+                self._ends.on_seen(event)
             elif isinstance(event, Assigned):
                 self._load(event.partition, event.takeover, bounds)
             elif isinstance(event, Began):
@@ -305,6 +310,8 @@ class JobRun:
             self.blocks.look_at(partition for partition in concerned if self._serves(partition))
             if (block := self.blocks.next(self.partitions, self._agenda.now.s)) is not None:
                 self._agenda.do(block)
+        if tick:
+            self._ends.on_tick()
         if look_at_all:
             self._agenda.do(LookedAtPartitions(owned, len(self.waiting) + len(self.claims.refused), tick))
         if due := self.commits.take_due(self._agenda.now.s):
@@ -607,7 +614,7 @@ class JobRun:
         if partition.phase is not OwningPhase.OWNED:
             return
         now_ms, pending = self._agenda.now.ms, partition.pending
-        partition.turn = self._next_turn()
+        partition.begin_turn(self._next_turn(), self._agenda.now.s)
         partition.flush(now_ms)
         while pending and is_reached(partition, pending[0]):
             if self._reloads.is_careful(partition.number):

@@ -254,6 +254,16 @@ export class Delivery {
     if (this.#epoch !== null) this.#move(() => this.#frontier.complete(complete));
   }
 
+  /** Notes a frame's proof that everything acknowledged before that time has arrived. */
+  prove(asOf: number): void {
+    this.#frontier.prove(asOf);
+  }
+
+  /** Everything acknowledged before that time has been told, or is a pending registration; null: not known. */
+  get asOf(): number | null {
+    return this.#frontier.asOf;
+  }
+
   /** Begins a new epoch: the old one's cursor does not count any more. Floors stay. */
   newEpoch(epoch: number): void {
     this.#epoch = epoch;

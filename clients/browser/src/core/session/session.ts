@@ -24,6 +24,7 @@ import {
 import type { Journal } from "../journal.js";
 import { GATEWAY_FRAME_BYTES_MAX, PROTOCOL_VERSION, WELCOME_S } from "../../schemas/protocol.js";
 import type { Queries } from "../delivery/queries.js";
+import { SessionProofs } from "./proofs.js";
 import { NamesInUse } from "./namesInUse.js";
 import { NEXT, Phase, PhaseSaid } from "./phases.js";
 import { Publications } from "../publishing/publications.js";
@@ -122,6 +123,7 @@ export class ClientSession {
   /** The number of Pings sent. The n-th Pong answers the n-th Ping. */
   #pings = 0;
   #pongs = 0;
+  readonly #freshness: SessionProofs;
   #doubt: Doubt | null = null;
   #waitUntil: number;
   #welcomeDue: number | null;
@@ -132,6 +134,7 @@ export class ClientSession {
     this.#requests = new SessionRequests(parts.registrations, parts.settings);
     this.#sentAt = this.#heardAt = this.#waitUntil = now;
     this.#welcomeDue = now + WELCOME_S;
+    this.#freshness = new SessionProofs(parts.delivery, parts.registrations, now);
     this.#channels = new SessionChannels(parts.delivery.channels, parts.registrations, parts.report);
     this.#publications = parts.publications ?? new Publications();
     this.#publications.beginSession();
@@ -172,7 +175,9 @@ export class ClientSession {
   }
 
   #take(frame: GatewayFrame, now: number): void {
+    let askedAt: number | undefined;
     if (frame.pong) {
+      askedAt = this.#freshness.pong();
       this.#pongs += 1;
       if (this.#doubt !== null && this.#pongs >= this.#doubt.ping) this.#doubt = null;
     }
@@ -196,6 +201,7 @@ export class ClientSession {
       if (complete !== undefined) this.#parts.delivery.complete(complete);
       const log = firstOf(streams)?.complete;
       if (log !== undefined) this.#parts.delivery.channels.complete(log);
+      if (askedAt !== undefined) this.#freshness.answered(askedAt, frame.pong);
     } else if (frame.message) {
       this.#endIf(this.#parts.delivery.channels.message(frame.message));
     } else if (frame.missed) {
@@ -263,7 +269,10 @@ export class ClientSession {
   }
 
   #onPageEnd(pageEnd: PageEnd): void {
-    if (pageEnd.stream === FIRST) this.#channels.pageEnded(pageEnd);
+    if (pageEnd.stream === FIRST) {
+      this.#channels.pageEnded(pageEnd);
+      this.#freshness.pageEnded(pageEnd);
+    }
     if (pageEnd.stream !== 0) return;
     this.objects.pageEnded(pageEnd.page);
     if (pageEnd.setsUnknown) this.#queries.doubtAll();
@@ -282,6 +291,7 @@ export class ClientSession {
     // Answers that were confirmed before, and have not come, were lost on their way.
     this.#parts.registrations.resend(this.#channels.caughtUp(caughtUp), "confirmed");
     this.#requests.caughtUp();
+    this.#freshness.caughtUp(caughtUp);
     this.#caughtUpAt ??= now;
   }
 
@@ -635,7 +645,9 @@ export class ClientSession {
   }
 
   get #pingAt(): number {
-    return Math.min(this.#sentAt, this.#heardAt) + this.#parts.settings.keepaliveS;
+    const { keepaliveS } = this.#parts.settings;
+    const due = Math.min(this.#sentAt, this.#heardAt) + keepaliveS;
+    return this.isLive ? Math.min(due, this.#freshness.pingDue(keepaliveS)) : due;
   }
 
   #ping(now: number): void {
@@ -643,6 +655,7 @@ export class ClientSession {
     const digest = this.#takesRequests && registrations.allConfirmed ? registrations.digest : undefined;
     this.#send({ ping: { digest } }, now);
     this.#pings += 1;
+    this.#freshness.pinged(now);
     this.#heardAt = now;
     this.#pingUnansweredSince ??= now;
   }

@@ -6,10 +6,17 @@
 
 import type { Item } from "./feed.js";
 
+/** While so many proofs wait for the cursor, further ones are dropped: those prove what it reaches next. */
+const PROOFS_MAX = 64;
+
 /** A client's position in the log of its domain's channels. */
 export class ChannelCursor {
   /** The offset up to which everything has come. */
   complete: bigint | null;
+  /** Everything acknowledged before that time is told, of these channels; null: not known. */
+  asOf: number | null = null;
+  /** Times like that, each with the cursor at which it counts; both rise. */
+  #proofs: { complete: bigint; asOf: number }[] = [];
   /** A heap with the lowest limit first. An item that no longer holds the cursor is removed once it is first. */
   #held: Item[] = [];
 
@@ -27,6 +34,20 @@ export class ChannelCursor {
     this.epoch = epoch;
     this.cursor = this.complete = null;
     this.#held = [];
+    this.#proofs = [];
+  }
+
+  /** Notes that everything acknowledged before that time has come: it counts once the cursor is at `complete`. */
+  prove(asOf: number): void {
+    const { complete, cursor } = this;
+    const last = this.#proofs.at(-1);
+    if (complete === null || (cursor !== null && cursor >= complete)) this.#reach(asOf);
+    else if (last?.complete === complete) last.asOf = Math.max(last.asOf, asOf);
+    else if (this.#proofs.length < PROOFS_MAX) this.#proofs.push({ complete, asOf });
+  }
+
+  #reach(asOf: number): void {
+    this.asOf = Math.max(this.asOf ?? asOf, asOf);
   }
 
   /** Notes a frame's report that everything up to there has come. */
@@ -57,6 +78,9 @@ export class ChannelCursor {
     const cursor = first !== undefined && first < this.complete ? first : this.complete;
     if (cursor < 0n || (this.cursor !== null && cursor <= this.cursor)) return false;
     this.cursor = cursor;
+    while (this.#proofs[0] !== undefined && this.#proofs[0].complete <= cursor) {
+      this.#reach((this.#proofs.shift() as { asOf: number }).asOf);
+    }
     return true;
   }
 

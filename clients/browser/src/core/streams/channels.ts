@@ -271,6 +271,16 @@ export class Channels {
     this.#move();
   }
 
+  /** Notes that everything acknowledged before that time has come, of all channels that the service sends live. */
+  prove(asOf: number): void {
+    this.#cursor.prove(asOf);
+  }
+
+  /** Everything acknowledged before that time is told, of every channel without a pending registration. */
+  get asOf(): number | null {
+    return this.#cursor.asOf;
+  }
+
   /** Handles the end of catching up, complete up to `complete`: the service sends live messages from here on. */
   caughtUp(complete: bigint | null): void {
     if (complete !== null) this.#cursor.completed(complete);

@@ -10,6 +10,8 @@ export class Hold {
   next: Hold | null = null;
   /** The value of the cursor once this hold and all before it are gone. */
   complete: bigint | null = null;
+  /** Then everything acknowledged before that time has been told. */
+  asOf: number | null = null;
 }
 
 /** The cursor within one epoch. It never goes down. */
@@ -26,6 +28,11 @@ export class Frontier {
     return this.#head.complete;
   }
 
+  /** Everything acknowledged before that time is applied, or is a pending registration; null: not known. */
+  get asOf(): number | null {
+    return this.#head.asOf;
+  }
+
   /** Adds a hold for a received version that is not applied yet: later numbers wait until it is released. */
   hold(): Hold {
     const hold = new Hold();
@@ -40,6 +47,7 @@ export class Frontier {
     const { previous: before, next: after } = hold;
     if (before === null) throw new Error("a hold is released once");
     before.complete = higher(before.complete, hold.complete);
+    before.asOf = higher(before.asOf, hold.asOf);
     before.next = after;
     if (after === null) this.#tail = before;
     else after.previous = before;
@@ -51,13 +59,18 @@ export class Frontier {
     this.#tail.complete = higher(this.#tail.complete, complete);
   }
 
+  /** Notes that everything acknowledged before that time has come: it counts once all present holds are released. */
+  prove(asOf: number): void {
+    this.#tail.asOf = higher(this.#tail.asOf, asOf);
+  }
+
   /** Begins a new epoch: no number of the old one counts any more. Holds stay. */
   void(): void {
     for (let node: Hold | null = this.#head; node !== null; node = node.next) node.complete = null;
   }
 }
 
-function higher(a: bigint | null, b: bigint | null): bigint | null {
+function higher<N extends bigint | number>(a: N | null, b: N | null): N | null {
   if (a === null || b === null) return b ?? a;
   return a > b ? a : b;
 }

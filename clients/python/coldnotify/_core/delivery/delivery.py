@@ -149,6 +149,15 @@ class Delivery:
             return
         self._move(lambda: self._frontier.complete(complete))
 
+    def prove(self, as_of: float) -> None:
+        """A frame proves that everything acknowledged before that time has arrived."""
+        self._frontier.prove(as_of)
+
+    @property
+    def as_of(self) -> float | None:
+        """Everything acknowledged before that time has been told, or is a pending registration. None: not known."""
+        return self._frontier.as_of
+
     def new_epoch(self, epoch: int) -> None:
         """The old epoch's cursor means nothing any more. Floors stay."""
         self.epoch = epoch

@@ -37,6 +37,7 @@ from coldnotify._core.journal import Journal
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.names_in_use import NamesInUse
 from coldnotify._core.session.phases import NEXT, Phase, PhaseSaid
+from coldnotify._core.session.proofs import SessionProofs
 from coldnotify._core.session.reg_sync import RegSync
 from coldnotify._core.session.session_channels import SessionChannels
 from coldnotify._core.session.session_requests import SessionRequests
@@ -100,6 +101,7 @@ class ClientSession:
         self._heard_at = now
         """When the gateway was last heard, or asked by a Ping. Repeated requests ask nothing of a gateway."""
         self._ping_unanswered_since: float | None = None
+        self._freshness = SessionProofs(delivery, registrations, now)
         self._pings = self._pongs = 0
         """The n-th Pong answers the n-th Ping."""
         self._doubt: _Doubt | None = None
@@ -135,7 +137,9 @@ class ClientSession:
 
     def _take(self, frame: wire.GatewayFrame, now: float) -> None:
         kind = frame.WhichOneof("frame")
+        asked_at = None
         if kind == "pong":
+            asked_at = self._freshness.pong()
             self._pongs += 1
             if self._doubt is not None and self._pongs >= self._doubt.ping:
                 self._doubt = None
@@ -157,7 +161,7 @@ class ClientSession:
             case "page_end":
                 self._on_page_end(frame.page_end)
             case "pong":
-                self._on_pong(frame.pong)
+                self._on_pong(frame.pong, asked_at)
             case "message":
                 self._end_if(self._delivery.channels.message(frame.message))
             case "missed":
@@ -245,24 +249,28 @@ class ClientSession:
         # What was confirmed before, and has not come, was lost on its way.
         self._registrations.resend(self._channels.caught_up(caught_up), OperationStage.CONFIRMED)
         self._requests.caught_up()
+        self._freshness.caught_up(caught_up)
         if self.caught_up_at is None:
             self.caught_up_at = now
 
     def _on_page_end(self, page_end: wire.PageEnd) -> None:
         if page_end.stream == FIRST:
             self._channels.page_ended(page_end)
+            self._freshness.page_ended(page_end)
         elif not page_end.stream:
             self.objects.page_ended(page_end.page)
             if page_end.sets_unknown:
                 self._queries.ask_all()
             self._queries.page_end(page_end)
 
-    def _on_pong(self, pong: wire.Pong) -> None:
+    def _on_pong(self, pong: wire.Pong, asked_at: float | None) -> None:
         if pong.HasField("complete"):
             self._delivery.complete(pong.complete)
         log = first_of(pong.streams)
         if log.HasField("complete"):
             self._delivery.channels.complete(log.complete)
+        if asked_at is not None:
+            self._freshness.answered(asked_at, pong)
 
     def _end_if(self, problem: str) -> None:
         if problem:
@@ -589,7 +597,9 @@ class ClientSession:
         return self._ack_due
 
     def _ping_at(self) -> float:
-        return min(self._sent_at, self._heard_at) + self._settings.keepalive_s
+        keepalive_s = self._settings.keepalive_s
+        due = min(self._sent_at, self._heard_at) + keepalive_s
+        return min(due, self._freshness.ping_due(keepalive_s)) if self.is_live else due
 
     def _ping(self, now: float) -> None:
         ping = wire.Ping()
@@ -597,6 +607,7 @@ class ClientSession:
             ping.digest = self._registrations.digest
         self._send(wire.ClientFrame(ping=ping), now)
         self._pings += 1
+        self._freshness.pinged(now)
         self._heard_at = now
         if self._ping_unanswered_since is None:
             self._ping_unanswered_since = now

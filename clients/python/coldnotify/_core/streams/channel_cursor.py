@@ -6,9 +6,13 @@ its offset, not by its time of arrival: the cursor is the highest number that fr
 at or above it.
 """
 
+from collections import deque
 from heapq import heappop, heappush
 
 from coldnotify._core.streams.feed import Item
+
+PROOFS_MAX = 64
+"""While so many wait for the cursor, further ones are dropped: what it reaches next is proved by those."""
 
 
 class ChannelCursor:
@@ -23,6 +27,10 @@ class ChannelCursor:
         """
         self.complete = cursor
         """All at or below it has come."""
+        self.as_of: float | None = None
+        """Everything acknowledged before that time is told, of these channels. None: not known."""
+        self._proofs: deque[tuple[int, float]] = deque()
+        """Times like that, each with the cursor at which it counts; both rise."""
         self._held: list[tuple[int, int, Item]] = []
         self._serial = 0
 
@@ -30,12 +38,27 @@ class ChannelCursor:
         """Another log: no number of the old one counts any more."""
         self.epoch = epoch
         self.cursor = self.complete = None
+        self._proofs.clear()
         self._held.clear()
 
     def completed(self, complete: int) -> None:
         """A frame reported that everything up to there has come."""
         if self.epoch is not None and (self.complete is None or complete > self.complete):
             self.complete = complete
+
+    def prove(self, as_of: float) -> None:
+        """Everything acknowledged before that time has come: it counts once the cursor is at `complete`."""
+        if self.complete is None:
+            self._reach(as_of)  # the log is empty
+        elif self.cursor is not None and self.cursor >= self.complete:
+            self._reach(as_of)
+        elif len(self._proofs) < PROOFS_MAX and (not self._proofs or self._proofs[-1][0] < self.complete):
+            self._proofs.append((self.complete, as_of))
+        elif self._proofs and self._proofs[-1][0] == self.complete:
+            self._proofs[-1] = self.complete, max(as_of, self._proofs[-1][1])
+
+    def _reach(self, as_of: float) -> None:
+        self.as_of = as_of if self.as_of is None else max(self.as_of, as_of)
 
     def hold(self, item: Item) -> None:
         """Holds the cursor back for an item that is not told yet."""
@@ -56,4 +79,6 @@ class ChannelCursor:
         if cursor < 0 or (self.cursor is not None and cursor <= self.cursor):
             return False
         self.cursor = cursor
+        while self._proofs and self._proofs[0][0] <= cursor:
+            self._reach(self._proofs.popleft()[1])
         return True

@@ -361,6 +361,15 @@ class Channels:
         return self._cursor.cursor
 
     @property
+    def as_of(self) -> float | None:
+        """Everything acknowledged before that time is told, of every channel without a pending registration."""
+        return self._cursor.as_of
+
+    def prove(self, as_of: float) -> None:
+        """Everything acknowledged before that time has come, of all channels that the service sends live."""
+        self._cursor.prove(as_of)
+
+    @property
     def kept(self) -> dict[ChannelInterest, KeptChannel]:
         """For the document."""
         return {feed.channel: feed.kept for feed in self._feeds.values()}

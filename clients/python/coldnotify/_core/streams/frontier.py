@@ -9,17 +9,23 @@ however many frames there were.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+N = TypeVar("N", int, float)
+
 
 class Hold:
     """A place in the sequence of received frames that is not applied yet."""
 
-    __slots__ = ("complete", "next", "previous")
+    __slots__ = ("as_of", "complete", "next", "previous")
 
     def __init__(self) -> None:
         self.previous: Hold | None = None
         self.next: Hold | None = None
         self.complete: int | None = None
         """The value of the cursor when this hold and all before it are gone."""
+        self.as_of: float | None = None
+        """Then everything acknowledged before that time has been told."""
 
 
 class Frontier:
@@ -34,6 +40,11 @@ class Frontier:
     def cursor(self) -> int | None:
         """All at or below it is applied, or is a pending registration. None: nothing is known."""
         return self._head.complete
+
+    @property
+    def as_of(self) -> float | None:
+        """Everything acknowledged before that time is applied, or is a pending registration. None: not known."""
+        return self._head.as_of
 
     @property
     def held(self) -> bool:
@@ -54,6 +65,7 @@ class Frontier:
         before, after = hold.previous, hold.next
         assert before is not None, "a hold is released once"
         before.complete = _higher(before.complete, hold.complete)
+        before.as_of = _higher(before.as_of, hold.as_of)
         before.next = after
         if after is None:
             self._tail = before
@@ -65,6 +77,10 @@ class Frontier:
         """A frame reported this number: it counts once all present holds are released."""
         self._tail.complete = _higher(self._tail.complete, complete)
 
+    def prove(self, as_of: float) -> None:
+        """Everything acknowledged before that time has come: it counts once all present holds are released."""
+        self._tail.as_of = _higher(self._tail.as_of, as_of)
+
     def void(self) -> None:
         """A new epoch: no number of the old one counts any more. Holds stay."""
         node: Hold | None = self._head
@@ -73,7 +89,7 @@ class Frontier:
             node = node.next
 
 
-def _higher(a: int | None, b: int | None) -> int | None:
+def _higher(a: N | None, b: N | None) -> N | None:
     if a is None or b is None:
         return b if a is None else a
     return max(a, b)

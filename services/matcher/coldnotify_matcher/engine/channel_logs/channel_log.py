@@ -26,6 +26,7 @@ from coldnotify_matcher.engine.channel_logs.repeats import Repeats, repeats_amon
 from coldnotify_matcher.engine.channel_logs.subscriptions import Subscriptions
 from coldnotify_matcher.engine.channel_logs.tail import Tail
 from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.streams.end_history import EndHistory
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
@@ -58,6 +59,7 @@ class ChannelLog:
         self.bounds = bounds
         self.position = 0
         """The next offset of the log."""
+        self.ends = EndHistory()
         self.log_start = 0
         """Retention has removed all below it."""
         self.replay_from = 0

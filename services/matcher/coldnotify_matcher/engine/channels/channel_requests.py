@@ -243,8 +243,9 @@ class ChannelRequests:
     def complete(self, answer: internal_pb2.BeatAnswer) -> None:
         """Add the offsets up to which sessions with live channels have received everything."""
         for log in self._state.channel_logs.values():
-            if log.position:
-                answer.streams.add(log=log.number, complete=log.position - 1)
+            age_ms = log.ends.age_ms(log.position, self._state.now_s)
+            complete = log.position - 1 if log.position else None
+            answer.streams.add(log=log.number, complete=complete, age_ms=age_ms)
 
     def is_ours(self, client: RegisteredClient, said: internal_pb2.AckedStream | internal_pb2.CompleteStream) -> bool:
         """Returns true if it refers to the log that holds the client's channels now."""

@@ -111,8 +111,18 @@ class StreamRequests:
         complete = done - 1 if agreed and done else None
         answer = internal_pb2.BeatAnswer(agreed=agreed, complete=complete, serial=beat.serial)
         if agreed:
+            self._say_age(answer)
             self._channels.complete(answer)
         gateway.tell(internal_pb2.Item(beat=answer))
+
+    def _say_age(self, answer: internal_pb2.BeatAnswer) -> None:
+        state = self._state
+        age_ms = state.ends.age_ms(state.position, state.now_s)
+        if age_ms is None:
+            return
+        answer.age_ms = age_ms
+        for domain, offset in self._conflation.held_domains():
+            answer.held.add(domain=domain, age_ms=state.ends.age_ms(offset, state.now_s))
 
     def _open_again(self, client: RegisteredClient, session: EngineSession) -> None:
         """Answer a request for pages of a paused session: its gateway missed the notice, or ignored it because the

@@ -16,6 +16,7 @@ A publish that may leave by its interval may have to wait longer, because its te
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from coldnotify_matcher.engine.clients.memberships import Changes
@@ -47,6 +48,8 @@ class Conflation:
         """By object that was fanned out lately: the end of its interval."""
         self._held: OrderedDict[Obj, int] = OrderedDict()
         """By held object: the offset of its first held publish. Ordered by these offsets."""
+        self._held_of: dict[str, OrderedDict[Obj, int]] = {}
+        """The same, by domain."""
         self._due: list[tuple[int, int, Obj]] = []
         """A heap of held publishes: (due time, offset of the first held publish, object)."""
         self._tuned: dict[str, Tuned] = {}
@@ -61,6 +64,11 @@ class Conflation:
     def held_since(self, obj: Obj) -> int | None:
         """Returns the offset of the object's first publish that is held back now; None: none is held."""
         return self._held.get(obj)
+
+    def held_domains(self) -> Iterator[tuple[str, int]]:
+        """Yields the domains of held objects, each with the offset of its first held publish."""
+        for domain, held in self._held_of.items():
+            yield domain, next(iter(held.values()))
 
     def publish(
         self, obj: Obj, offset: int, now_ms: int, changes: Changes | None = None, *, urgent: bool = False
@@ -91,10 +99,10 @@ class Conflation:
         # An end that is further away than the interval comes from a clock that was set back since, or from a time when
         # the interval was longer.
         if interval_ms and 0 < until_ms - now_ms <= interval_ms:
-            self._held[obj] = offset
+            self._hold(obj, offset)
             heappush(self._due, (until_ms, offset, obj))
         elif self._thinning.holds(obj, now_ms):
-            self._held[obj] = offset
+            self._hold(obj, offset)
         else:
             self._fan_out(obj, now_ms, interval_ms, tuned)
 
@@ -109,7 +117,8 @@ class Conflation:
 
     def forget(self, obj: Obj) -> None:
         """Drop held publishes of the object, which is removed."""
-        self._held.pop(obj, None)
+        if obj in self._held:
+            self._release(obj)
         self._thinning.forget(obj)
 
     def flush(self, now_ms: int) -> None:
@@ -168,8 +177,19 @@ class Conflation:
         return tuned.tuning.interval_ms, tuned
 
     def _leave(self, obj: Obj, now_ms: int) -> None:
-        del self._held[obj]
+        self._release(obj)
         self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
+
+    def _hold(self, obj: Obj, offset: int) -> None:
+        self._held[obj] = offset
+        self._held_of.setdefault(obj.domain, OrderedDict())[obj] = offset
+
+    def _release(self, obj: Obj) -> None:
+        del self._held[obj]
+        held = self._held_of[obj.domain]
+        del held[obj]
+        if not held:
+            del self._held_of[obj.domain]
 
     def _fan_out(
         self,
