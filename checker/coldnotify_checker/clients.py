@@ -305,8 +305,8 @@ class Clients:
             if known is None or known < owed.sure_key:
                 self._verdict.add(
                     "P2",
-                    f"{client.name} said it was caught up without {_version(owed.sure_key)} of {object_}, "
-                    f"acknowledged before the wake began; it knew {_version(known)}",
+                    f"{client.name} said it was caught up without {version_words(owed.sure_key)} of {object_}, "
+                    f"acknowledged before the wake began; it knew {version_words(known)}",
                     (owed.begun, owed.answer, register, client.told[object_].last, event),
                 )
 
@@ -329,7 +329,7 @@ class Clients:
             if knowledge.floor is not None:
                 self._verdict.add(
                     "P3",
-                    f"{client.name} was told that {event.object} is unknown after {_version(knowledge.floor)}",
+                    f"{client.name} was told that {event.object} is unknown after {version_words(knowledge.floor)}",
                     (last, event),
                 )
             return
@@ -346,7 +346,7 @@ class Clients:
         if floor is not None and key < floor:
             self._verdict.add(
                 "P3",
-                f"{client.name} was told {_version(key)} of {event.object} after {_version(floor)}",
+                f"{client.name} was told {version_words(key)} of {event.object} after {version_words(floor)}",
                 (last, event),
             )
             return
@@ -375,7 +375,7 @@ class Clients:
             return
         assert knowledge.floor is not None
         self._verdict.add(
-            "P4", f"{client.name} was told {_version(knowledge.floor)} of {event.object} again", (last, event)
+            "P4", f"{client.name} was told {version_words(knowledge.floor)} of {event.object} again", (last, event)
         )
 
     def _begun(self, event: Told) -> int:
@@ -464,7 +464,8 @@ def _says(call: PublishCall, event: Told, told: bytes) -> bool:
     return fingerprint(call.begun.payload) == told or (call.begun.expires_at is not None and event.payload is None)
 
 
-def _version(key: Key | None) -> str:
+def version_words(key: Key | None) -> str:
+    """Returns the words for a version; None: the client knows none."""
     if key is None:
         return "no version"
     incarnation, version = key

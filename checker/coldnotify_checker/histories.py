@@ -165,6 +165,24 @@ class CaughtUp(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="
     since: int
 
 
+class Fresh(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="fresh"):
+    """The library was asked how fresh it is, and has answered by `t`."""
+
+    client: str
+    asked: int
+    """Unix time in microseconds, before the question."""
+    as_of: int | None = None
+    """Its `status.fresh_as_of`, in microseconds; None: not known."""
+    caught_up: bool = False
+    pending: int = 0
+    """Operations that are not settled."""
+    parked: list[str] = []
+    """Names within the group of objects and channels, and texts of queries, whose callbacks failed too often."""
+    fresh_s: float | None = None
+    """So long it counts as caught up after what was proved last."""
+    keepalive_s: float | None = None
+
+
 class Register(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="register"):
     """The application asks for an object."""
 
@@ -326,6 +344,12 @@ class TopicLost(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field=
     """For a topic of channels: the domains whose channels it holds. None: any."""
 
 
+class Deposed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="deposed"):
+    """Since `begun`, and until `t`, a node of Kafka may have led no longer and not have known."""
+
+    begun: int
+
+
 class LogTrimmed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="log_trimmed"):
     """Retention, or somebody, has removed everything below `offset` of a partition, or is about to."""
 
@@ -401,7 +425,19 @@ _KINDS: dict[str, type[Event]] = {
         *(Publish, Published, Started, Stopped, Sleep, Killed, Connecting, CaughtUp, Register, Unregister, Refused),
         *(Told, Fault, Healed, TopicLost, Removed, Forgotten, Calm, End, Wire, Record, Topic),
         *(Describe, RegisterQuery, UnregisterQuery, QueryRefused, Members),
-        *(Ledger, Agreement, TurnedAway, Send, Subscribe, Unsubscribe, MessageTold, MissedTold, LogTrimmed),
+        *(
+            Fresh,
+            Deposed,
+            Ledger,
+            Agreement,
+            TurnedAway,
+            Send,
+            Subscribe,
+            Unsubscribe,
+            MessageTold,
+            MissedTold,
+            LogTrimmed,
+        ),
     )
 }
 _TIMELESS = ("record", "topic")
@@ -453,6 +489,14 @@ def shown(event: Event) -> str:
     text = encode_event(event).decode()
     text = text if len(text) <= 300 else text[:297] + "..."
     return f"{event.where}: {text}" if event.where else text
+
+
+def parked_name(register: Event) -> str:
+    """Returns the name by which `Fresh.parked` lists the registration of this event."""
+    if isinstance(register, RegisterQuery):
+        return register.query
+    assert isinstance(register, Register | Subscribe)
+    return (register.object if isinstance(register, Register) else register.channel).split("/", 2)[2]
 
 
 def read_lines(path: str | Path) -> Iterator[Event]:

@@ -13,6 +13,7 @@ from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify_checker.catching_up import CatchUps, beginnings
 from coldnotify_checker.clients import CheckedClient, Clients
+from coldnotify_checker.freshness import FreshClaims
 from coldnotify_checker.histories import (
     Connecting,
     End,
@@ -69,12 +70,14 @@ def judge(
     clients = Clients(publishes, topics, verdict, catch_ups, memberships, skew_us)
     messages = CheckedMessages(history, verdict, names)
     ledger = LedgerLooks(verdict, skew_us, names)
+    fresh = FreshClaims(history, clients, memberships, messages, publishes, verdict, names, skew_us)
     faults = beginnings(history)
     end: End | None = None
     for position, event in enumerate(history):
         clients.on_event(event)
         messages.on_event(event)
         ledger.on_event(event)
+        fresh.on_event(event)
         verdict.statistics.faults += isinstance(event, Fault)
         if position in faults:
             for client in clients.by_name.values():

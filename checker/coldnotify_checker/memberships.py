@@ -5,7 +5,7 @@ are in progress several states are possible; a client may hold what follows from
 that it is caught up, it holds nothing else. At the end the objects topic itself shows each object's state.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from coldnotify_checker.histories import (
     CaughtUp,
     Describe,
     Event,
+    Fresh,
     Members,
     Published,
     RegisterQuery,
@@ -23,7 +24,7 @@ from coldnotify_checker.in_force import InForce, SaidCall
 from coldnotify_checker.publishes import CheckedPublishes, PublishCall
 from coldnotify_checker.queries import Matches, NotUnderstood, read_query
 from coldnotify_checker.topic_contents import DumpedTopics
-from coldnotify_checker.verdict import JudgeVerdict
+from coldnotify_checker.verdict import JudgeVerdict, Promise
 
 T = TypeVar("T")
 
@@ -381,33 +382,57 @@ class CheckedMemberships:
                 held.saved()
         if self._publishes.period(event.since) != self._publishes.period(event.t):
             return
-        group = _group(event.client)
         for held in self.held.get(event.client, {}).values():
             if held.matches is None or held.register.t >= event.since or held.failed:
                 continue
             self._verdict.statistics.sets += 1
-            since, until = event.since - self._skew_us, event.t + self._skew_us
-            found = {name: self._objects.fits(held.matches, f"{group}/{name}", since, until) for name in held.open}
-            held.decide(found)
-            for name, fits in found.items():
-                if (name in held.members) not in fits:
-                    self._violated(event.client, held, name, "said it was caught up", event)
-                settled = len(fits) == 1
-                if held.register.descriptions and name in held.members and settled:
-                    settled = self._judge_description(held, f"{group}/{name}", event)
-                if settled:
-                    del held.open[name]
+            self._judge_held(held, event, event.since - self._skew_us, "P9", "said it was caught up")
 
-    def _judge_description(self, held: HeldQuery, object_: str, event: CaughtUp) -> bool:
-        """P9: the description that the client was told was in force during the wake. Returns true if only one was."""
-        possible = self._objects.descriptions(object_, event.since - self._skew_us, event.t + self._skew_us)
+    def registered(self, client: str) -> Iterator[RegisterQuery]:
+        """Yields the events that registered the client's queries."""
+        for held in self.held.get(client, {}).values():
+            yield held.register
+
+    def told_by(self, client: str) -> Iterator[tuple[RegisterQuery, Members]]:
+        """Yields the calls that told the client's members, each with the event that registered its query."""
+        for held in self.held.get(client, {}).values():
+            for told in held.members.values():
+                yield held.register, told
+
+    def judge_fresh(self, event: Fresh, by: int, is_settled: Callable[[HeldQuery], bool]) -> None:
+        """P11: the client holds the result of its settled queries at some moment since then."""
+        if self._publishes.period(by) != self._publishes.period(event.t):
+            return
+        for held in self.held.get(event.client, {}).values():
+            if held.matches is not None and not held.failed and is_settled(held):
+                self._judge_held(held, event, by, "P11", "said that it was fresh")
+
+    def _judge_held(self, held: HeldQuery, event: CaughtUp | Fresh, since: int, promise: Promise, when: str) -> None:
+        group, until = _group(event.client), event.t + self._skew_us
+        assert held.matches is not None
+        found = {name: self._objects.fits(held.matches, f"{group}/{name}", since, until) for name in held.open}
+        held.decide(found)
+        for name, fits in found.items():
+            if (name in held.members) not in fits:
+                self._violated(event.client, held, name, when, event, promise)
+            settled = len(fits) == 1
+            if held.register.descriptions and name in held.members and settled:
+                settled = self._judge_description(held, f"{group}/{name}", event, since, promise, when)
+            if settled:
+                del held.open[name]
+
+    def _judge_description(
+        self, held: HeldQuery, object_: str, event: CaughtUp | Fresh, since: int, promise: Promise, when: str
+    ) -> bool:
+        """Judges that the description the client was told was in force since then. Returns true if only one was."""
+        possible = self._objects.descriptions(object_, since, event.t + self._skew_us)
         told = self._descriptions.get((event.client, object_))
         self._verdict.statistics.descriptions += 1
         if told is None or told.description not in possible:
             was = "never" if told is None else f"last as {told.description}"
             self._verdict.add(
-                "P9",
-                f"{event.client} said it was caught up and was told {was} how {object_} is described, a member of "
+                promise,
+                f"{event.client} {when} and was told {was} how {object_} is described, a member of "
                 f"{held.register.query!r}",
                 (held.register, told, *self._said(object_, event.t), event),
             )
@@ -452,11 +477,13 @@ class CheckedMemberships:
                     (*self._said(object_, 1 << 63), held),
                 )
 
-    def _violated(self, client: str, held: HeldQuery, name: str, when: str, event: Event) -> None:
+    def _violated(
+        self, client: str, held: HeldQuery, name: str, when: str, event: Event, promise: Promise = "P9"
+    ) -> None:
         object_ = f"{_group(client)}/{name}"
         which = "holds" if name in held.members else "does not hold"
         self._verdict.add(
-            "P9",
+            promise,
             f"{client} {when} and {which} {object_} as a member of {held.register.query!r}",
             (held.register, held.members.get(name), *self._said(object_, event.t), event),
         )

@@ -10,7 +10,7 @@ client is in the previous period until it is told of the loss, since it may be t
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldnotify_schemas.partitioner import partition_of
@@ -21,6 +21,7 @@ from coldnotify_checker.histories import (
     CaughtUp,
     End,
     Event,
+    Fresh,
     Killed,
     LogTrimmed,
     MessageTold,
@@ -34,11 +35,13 @@ from coldnotify_checker.histories import (
     Unsubscribe,
 )
 from coldnotify_checker.log_periods import LogPeriods
-from coldnotify_checker.verdict import JudgeVerdict
+from coldnotify_checker.verdict import JudgeVerdict, Promise
 
 UNNOTICED_US = 30_000_000
 """So long the loss of a topic may go unnoticed: who subscribes meanwhile may begin in the old one. A matcher looks
 every 5 s; it may be stopped meanwhile, or without Kafka."""
+ANEW_US = 5_000_000
+"""P11 holds of a topic so long after it was recreated, or that of the registrations was."""
 REPEATED_AFTER_A_KILL_US = 10_000_000
 """A message told so shortly before a power loss may be told again: its offset may not have been in
 the state file yet.
@@ -106,6 +109,11 @@ class CheckedSubscription:
     """When its client first reported to be caught up after it had subscribed."""
     killed: int | None = None
     """When its process was last killed."""
+
+    def confirm(self, t: int) -> None:
+        """Notes that the service had decided by then where it begins, and had confirmed it."""
+        self.resolved = self.resolved or t
+        self.confirmed = self.confirmed or t
 
     def covers(self, offset: int) -> bool:
         """Returns true if the message at this offset was told, or reported as missed."""
@@ -306,7 +314,7 @@ class CheckedMessages:
                     continue  # this wake is not about it
                 subscription.resolved = subscription.resolved or event.t
                 self._owed_by(subscription, event.since, event)
-                subscription.confirmed = subscription.confirmed or event.t
+                subscription.confirm(event.t)
         elif isinstance(event, End):
             for client in event.connected:
                 for subscription in self._of_client.get(client, {}).values():
@@ -503,7 +511,24 @@ class CheckedMessages:
         ]
         self._lacks(subscription, lacking, event, f"before the one at {offset}")
 
-    def _owed_by(self, subscription: CheckedSubscription, until: int, event: Event) -> None:
+    def subscribed(self, client: str) -> Iterator[Subscribe]:
+        """Yields the events that subscribed to what the client is subscribed to."""
+        for subscription in self._of_client.get(client, {}).values():
+            yield subscription.begun
+
+    def settled(self, event: Fresh) -> None:
+        """No operation of the client is pending: the service has decided where its subscriptions begin."""
+        for subscription in self._of_client.get(event.client, {}).values():
+            subscription.confirm(event.t)
+
+    def judge_fresh(self, event: Fresh, by: int, is_settled: Callable[[CheckedSubscription], bool]) -> None:
+        """P11: all owed messages of settled subscriptions that were acknowledged by then have been told or missed."""
+        for subscription in self._of_client.get(event.client, {}).values():
+            channel = subscription.begun.channel
+            if is_settled(subscription) and by > self._periods.begun(channel, subscription.period) + ANEW_US:
+                self._owed_by(subscription, by, event, "P11")
+
+    def _owed_by(self, subscription: CheckedSubscription, until: int, event: Event, promise: Promise = "P8") -> None:
         """Judges that all owed messages acknowledged by then have been told or missed by now."""
         if self._missed_a_loss(subscription, until, event):
             return
@@ -515,7 +540,8 @@ class CheckedMessages:
             and not subscription.covers(sent.offset)
             and (isinstance(event, End) or (sent.placed is not None and sent.placed.t <= until))
         ]
-        self._lacks(subscription, lacking, event, "when it was complete")
+        when = "when it said that it was fresh" if promise == "P11" else "when it was complete"
+        self._lacks(subscription, lacking, event, when, promise)
 
     def _missed_a_loss(self, subscription: CheckedSubscription, until: int, event: Event) -> bool:
         """Returns true if its client has not heard that its log was lost. At the end that is wrong, if it would have
@@ -535,7 +561,14 @@ class CheckedMessages:
                 self._add(words, subscription.begun, subscription.last, lacking[0].begun, event)
         return True
 
-    def _lacks(self, subscription: CheckedSubscription, lacking: list[SentMessage], event: Event, when: str) -> None:
+    def _lacks(
+        self,
+        subscription: CheckedSubscription,
+        lacking: list[SentMessage],
+        event: Event,
+        when: str,
+        promise: Promise = "P8",
+    ) -> None:
         if not lacking:
             return
         names = ", ".join(f"{sent.id} at {sent.offset}" for sent in lacking[:_NAMED_MAX])
@@ -546,10 +579,11 @@ class CheckedMessages:
             begun,
             subscription.last,
             event,
+            promise=promise,
         )
         for sent in lacking:
             if sent.offset is not None:
                 subscription.missed.append((sent.offset - 1, sent.offset + 1))  # said once
 
-    def _add(self, words: str, *evidence: Event | None) -> None:
-        self._verdict.add("P8", words, evidence)
+    def _add(self, words: str, *evidence: Event | None, promise: Promise = "P8") -> None:
+        self._verdict.add(promise, words, evidence)

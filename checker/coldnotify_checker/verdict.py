@@ -6,7 +6,7 @@ from typing import Literal
 
 from coldnotify_checker.histories import Event, shown
 
-Promise = Literal["P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10"]
+Promise = Literal["P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11"]
 PROMISES: dict[Promise, str] = {
     "P1": "an acknowledged publish is not lost",
     "P2": "every connected client learns the newest, and a wake misses nothing",
@@ -17,6 +17,7 @@ PROMISES: dict[Promise, str] = {
     "P8": "every message of a channel is told, in order and once, or it is told what is missed",
     "P9": "the members of a query are what the log says",
     "P10": "who is refused is above the agreement, is told so, and what was refused is nowhere",
+    "P11": "who says how fresh it is has been told what was acknowledged before",
 }
 VIOLATIONS_MAX = 1000
 """Kept of each promise: a history that is wrong from its beginning on must not fill the memory. All are counted."""
@@ -57,6 +58,8 @@ class Statistics:
     """Queries whose members were judged when their client reported to be caught up."""
     descriptions: int = 0
     """Members of these whose description, as told to the application, was judged then."""
+    fresh: int = 0
+    """Words of clients on how fresh they are."""
     ledger_looks: int = 0
     """Answers of the ledger that were judged."""
     sent: int = 0
