@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -113,27 +113,32 @@ class ExistingTopic:
     settings: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> TopicPlan:
+def plan(
+    admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX, *, keep: bool = False
+) -> TopicPlan:
     """Returns how the Kafka behind `admin` differs from `specs`; changes nothing.
 
-    `timeout` in seconds. Raises TopicsNotAppliedError if Kafka does not answer, or has too few brokers.
+    `timeout` in seconds; `keep`: co-partitioned topics keep their number, see `kept`. Raises TopicsNotAppliedError if
+    Kafka does not answer, or has too few brokers.
     """
     specs = list(specs)
     deadline = time.monotonic() + timeout
-    todo = compare(specs, _existing(admin, [spec.name for spec in specs], deadline))
+    _, todo = _compared(admin, specs, deadline, keep=keep)
     _check_brokers(admin, todo, deadline)
     return todo
 
 
-def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> TopicPlan:
+def apply(
+    admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX, *, keep: bool = False
+) -> TopicPlan:
     """Makes the planned changes, waits until they are in force and each partition serves, and returns what was done.
 
-    May be repeated, even after it failed half-way. `timeout` in seconds. Raises TopicsRefusedError before anything is
-    changed, TopicsNotAppliedError if Kafka does not make a change or not in time.
+    May be repeated, even after it failed half-way. `timeout` and `keep` as in plan. Raises TopicsRefusedError before
+    anything is changed, TopicsNotAppliedError if Kafka does not make a change or not in time.
     """
     specs = list(specs)
     deadline = time.monotonic() + timeout
-    todo = compare(specs, _existing(admin, [spec.name for spec in specs], deadline))
+    specs, todo = _compared(admin, specs, deadline, keep=keep)
     if todo.refusals:
         raise TopicsRefusedError("nothing was changed:\n" + "\n".join(map(str, todo.refusals)))
     _check_brokers(admin, todo, deadline)
@@ -144,15 +149,17 @@ def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY
     return todo
 
 
-def create_missing(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> TopicPlan:
+def create_missing(
+    admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX, *, keep: bool = False
+) -> TopicPlan:
     """Creates the topics that do not exist, waits until they serve, and returns what differed. Changes nothing else.
 
-    May be repeated. `timeout` in seconds. Raises TopicsRefusedError before anything is created where co-partitioned
-    topics have another number of partitions, TopicsNotAppliedError as `apply`.
+    May be repeated. `timeout` and `keep` as in plan. Raises TopicsRefusedError before anything is created where
+    co-partitioned topics have another number of partitions, TopicsNotAppliedError as `apply`.
     """
     specs = list(specs)
     deadline = time.monotonic() + timeout
-    todo = compare(specs, _existing(admin, [spec.name for spec in specs], deadline))
+    specs, todo = _compared(admin, specs, deadline, keep=keep)
     co_partitioned = {spec.name for spec in specs if spec.co_partitioned}
     apart = [one for one in todo.refusals if one.key == _PARTITIONS and one.topic in co_partitioned]
     if apart:
@@ -163,6 +170,20 @@ def create_missing(admin: AdminClient, specs: Iterable[TopicSpec], timeout: floa
     if missing:
         _wait_until_served(admin, missing, deadline)
     return todo
+
+
+def kept(specs: Sequence[TopicSpec], existing: Mapping[str, ExistingTopic]) -> list[TopicSpec]:
+    """Returns the specs with as many co-partitions as there are: nobody said another number, and it cannot change."""
+    there = next((existing[one.name].partitions for one in specs if one.co_partitioned and one.name in existing), None)
+    return [one if there is None or not one.co_partitioned else replace(one, partitions=there) for one in specs]
+
+
+def _compared(
+    admin: AdminClient, specs: Sequence[TopicSpec], deadline: float, *, keep: bool
+) -> tuple[list[TopicSpec], TopicPlan]:
+    existing = _existing(admin, [spec.name for spec in specs], deadline)
+    wanted = kept(specs, existing) if keep else list(specs)
+    return wanted, compare(wanted, existing)
 
 
 def compare(specs: Sequence[TopicSpec], existing: Mapping[str, ExistingTopic]) -> TopicPlan:

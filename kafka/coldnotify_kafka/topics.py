@@ -13,6 +13,8 @@ from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from coldnotify_kafka.errors import TopicsFileError
 from coldnotify_kafka.yaml_text import read_yaml
 
+EMBEDDED_PARTITIONS = 8
+"""Co-partitions for an embedded Kafka: one small process on the machine of all matchers."""
 REPLICATION_FACTOR_FOR_TWO_COPIES = 3
 """With so many replicas, an acknowledged write is on two of them (min.insync.replicas) and one may still be down."""
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -102,11 +104,6 @@ def load(
     specs = [_topic(name, entries[name], co_partitions, replication_factor) for name in _IN_FILE.all]
     specs += [spec for text in more for spec in _added(text, entries, co_partitions, replication_factor)]
     return [replace(spec, name=names.renamed(spec.name)) for spec in specs]
-
-
-def co_partitions() -> int:
-    """Returns the number of partitions of the co-partitioned topics in topics.yaml."""
-    return next(spec.partitions for spec in load() if spec.co_partitioned)
 
 
 def _added(

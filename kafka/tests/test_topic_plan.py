@@ -5,8 +5,16 @@ import pytest
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
-from coldnotify_kafka.topic_plan import AddPartitions, AlterSetting, CreateTopic, ExistingTopic, PlanRefusal, compare
-from coldnotify_kafka.topics import TopicSpec, load
+from coldnotify_kafka.topic_plan import (
+    AddPartitions,
+    AlterSetting,
+    CreateTopic,
+    ExistingTopic,
+    PlanRefusal,
+    compare,
+    kept,
+)
+from coldnotify_kafka.topics import EMBEDDED_PARTITIONS, TopicSpec, load
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -64,6 +72,17 @@ def test_partitions_may_be_added_where_they_mean_nothing() -> None:
 def test_another_number_of_co_partitions_is_refused(partitions: int) -> None:
     spec = replace(SPEC, co_partitioned=True)
     assert f"Keep {partitions}" in refusals(spec, existing(spec, partitions=partitions))["partitions"]
+
+
+def test_a_number_that_nobody_said_is_the_one_that_is_there() -> None:
+    spec, other = replace(SPEC, co_partitioned=True), replace(SPEC, name="u", co_partitioned=True)
+    apart = replace(SPEC, name="v")
+    assert kept([spec, other, apart], {"u": existing(other, partitions=2)}) == [
+        replace(spec, partitions=2),
+        replace(other, partitions=2),
+        apart,
+    ]
+    assert kept([spec, apart], {"v": existing(apart, partitions=2)}) == [spec, apart]
 
 
 @pytest.mark.parametrize(
@@ -138,16 +157,16 @@ def delete(admin: AdminClient, topic: str) -> None:
 
 @pytest.mark.kafka
 def test_an_applied_plan_leaves_nothing_to_change(admin: AdminClient) -> None:
-    assert str(topic_plan.plan(admin, load())) == "nothing to change"
+    assert str(topic_plan.plan(admin, load(EMBEDDED_PARTITIONS))) == "nothing to change"
     alter(admin, TOPICS.objects, segment_bytes="1048576", max_compaction_lag_ms="90000000")
     delete(admin, TOPICS.rejected)
 
-    done = topic_plan.apply(admin, load())
+    done = topic_plan.apply(admin, load(EMBEDDED_PARTITIONS))
 
     assert AlterSetting(TOPICS.objects, "segment.bytes", "1048576", "33554432") in done.changes
     assert [change.spec.name for change in done.changes if isinstance(change, CreateTopic)] == [TOPICS.rejected]
     assert len(done.changes) == 2
-    assert str(topic_plan.plan(admin, load())) == "nothing to change"
+    assert str(topic_plan.plan(admin, load(EMBEDDED_PARTITIONS))) == "nothing to change"
     # What topics.yaml does not name is the operator's.
     resource = ConfigResource(ResourceType.TOPIC, TOPICS.objects)
     entries = admin.describe_configs([resource])[resource].result(30)
@@ -158,7 +177,7 @@ def test_an_applied_plan_leaves_nothing_to_change(admin: AdminClient) -> None:
 def test_topics_of_earlier_releases_also_keep_the_producers_compression(admin: AdminClient) -> None:
     assert {spec.settings["compression.type"] for spec in load()} == {"producer"}
     alter(admin, TOPICS.usage, compression_type="uncompressed")
-    done = topic_plan.apply(admin, load())
+    done = topic_plan.apply(admin, load(EMBEDDED_PARTITIONS))
     assert done.changes == (AlterSetting(TOPICS.usage, "compression.type", "uncompressed", "producer"),)
     shown = ConfigResource(ResourceType.TOPIC, TOPICS.usage)
     assert admin.describe_configs([shown])[shown].result(30)["compression.type"].value == "producer"
@@ -166,7 +185,7 @@ def test_topics_of_earlier_releases_also_keep_the_producers_compression(admin: A
 
 @pytest.mark.kafka
 def test_every_partition_has_a_leader_after_apply(admin: AdminClient) -> None:
-    more = [replace(spec, partitions=20) if spec.name == TOPICS.notifications else spec for spec in load()]
+    more = [replace(spec, partitions=20) if spec.name == TOPICS.notifications else spec for spec in load(8)]
     assert topic_plan.apply(admin, more).changes == (AddPartitions(TOPICS.notifications, 16, 20),)
     topics = admin.list_topics(timeout=30).topics
     for spec in more:
@@ -180,7 +199,7 @@ def test_one_refusal_keeps_everything_as_it_is(admin: AdminClient) -> None:
         topic_plan.apply(admin, load(partitions=4))
     for name in TOPICS.co_partitioned:
         assert f"{name}: partitions: 8 -> 4 is refused" in str(caught.value)
-    plan = topic_plan.plan(admin, load())
+    plan = topic_plan.plan(admin, load(4), keep=True)
     assert plan.changes == (AlterSetting(TOPICS.requests, "segment.bytes", "1048576", "33554432"),)
 
 

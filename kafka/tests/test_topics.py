@@ -4,7 +4,7 @@ from importlib.resources import files
 import pytest
 import yaml
 from coldnotify_kafka.errors import TopicsFileError
-from coldnotify_kafka.topics import TopicSpec, co_partitions, load
+from coldnotify_kafka.topics import TopicSpec, load
 from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_schemas.topics import TopicNames
 
@@ -28,7 +28,7 @@ def edited(topic: str, key: str, value: object) -> str:
 def test_topics_yaml_contains_every_topic_as_designed() -> None:
     specs = by_name(load())
     assert {spec.name for spec in specs.values() if spec.co_partitioned} == set(TOPICS.co_partitioned)
-    assert {specs[name].partitions for name in TOPICS.co_partitioned} == {co_partitions()} == {8}
+    assert {specs[name].partitions for name in TOPICS.co_partitioned} == {32}
     policies = {name: spec.settings["cleanup.policy"] for name, spec in specs.items()}
     compacted = {name for name, policy in policies.items() if policy == "compact"}
     state = {TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state}

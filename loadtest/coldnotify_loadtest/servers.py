@@ -278,12 +278,12 @@ class ColdNotify(Server):
 
     def apply_topics(self) -> None:
         """Make those that are missing."""
-        topic_plan.apply(self._admin(), topics.load(replication_factor=len(self._nodes)), READY_S)
+        topic_plan.apply(self._admin(), topics.load(topics.EMBEDDED_PARTITIONS, len(self._nodes)), READY_S)
 
     def warm_up(self, seconds: float) -> None:
         """Publishes what nobody registered for: Java compiles what runs often, so a broker is fastest after a while."""
         producer = Producer({"bootstrap.servers": self.kafka, "log_level": 0, "linger.ms": 0, "acks": "all"})
-        partitions = topics.co_partitions()
+        partitions = topics.EMBEDDED_PARTITIONS
         places = [
             (f"warm.up/{group}/object".encode(), partition_of("warm.up", str(group), partitions)) for group in range(16)
         ]
@@ -327,7 +327,7 @@ class ColdNotify(Server):
 
     def target(self, population: Population) -> Target:
         """Kafka itself."""
-        return Target(self.kind, HOST, self._nodes[0].port, population, topics.co_partitions())
+        return Target(self.kind, HOST, self._nodes[0].port, population, topics.EMBEDDED_PARTITIONS)
 
     def http_port(self, name: str) -> int:
         """Returns the HTTP port of a process by its name, such as matcher-1."""

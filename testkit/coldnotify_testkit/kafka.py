@@ -50,7 +50,7 @@ def reset_topics(bootstrap: str, partitions: int | None = None, *, keep_empty: b
     `keep_empty`: keeps those of ColdNotify's topics that nothing was ever written to, with their ids, because creating
     a topic costs a tenth of a core-second. Raises TopicsNotAppliedError if it takes over 200 s.
     """
-    specs = topics.load(partitions=partitions)
+    specs = topics.load(partitions=partitions or topics.EMBEDDED_PARTITIONS)
     deadline = time.monotonic() + _RESET_SECONDS_MAX
     while True:
         try:

@@ -260,7 +260,7 @@ def _many(bench: BenchRun, server: ColdNotify) -> None:
 
 
 def _partitions(bench: BenchRun) -> None:
-    specs = topics.load()
+    specs = topics.load(topics.EMBEDDED_PARTITIONS)
     for with_channels in (False, True):
         bench.progress.step(f"the broker {'with' if with_channels else 'without'} the topics of channels")
         wanted = [spec for spec in specs if with_channels or spec.name not in (*TOPICS.channels, TOPICS.channels_state)]

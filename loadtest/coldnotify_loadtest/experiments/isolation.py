@@ -125,7 +125,7 @@ def _tenant(server: ColdNotify, way: str, per_s: float, populations: Sequence[Po
 
 def _population(where: str, a: Population) -> Population:
     """B's: of a domain whose partition is A's, or another one."""
-    partitions = kafka_topics.co_partitions()
+    partitions = kafka_topics.EMBEDDED_PARTITIONS
     of_a = partition_of(a.domain, a.group(0), partitions)
     found = (Population(1, 16, 1, domain=f"{_B}-{number}") for number in range(100 * partitions))
     return next(

@@ -3,7 +3,7 @@
 import time
 from contextlib import suppress
 
-from coldnotify_kafka.topics import co_partitions
+from coldnotify_kafka.topics import EMBEDDED_PARTITIONS
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
@@ -188,10 +188,9 @@ def _bytes_of(server: ColdNotify, topic: str) -> int:
 
 def _places(population: Population) -> list[tuple[bytes, int]]:
     """Returns, for each group, the prefix of its objects' keys, and its partition."""
-    partitions = co_partitions()
     groups = [population.group(block) for block in range(population.groups)]
     domain = population.domain
-    return [(f"{domain}/{group}/".encode(), partition_of(domain, group, partitions)) for group in groups]
+    return [(f"{domain}/{group}/".encode(), partition_of(domain, group, EMBEDDED_PARTITIONS)) for group in groups]
 
 
 def write_history(kafka: str, population: Population, records: int) -> None:

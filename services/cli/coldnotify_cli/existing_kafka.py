@@ -56,6 +56,7 @@ class ExistingKafka:
         }
         self._names = settings.topics
         self._specs = specs
+        self._keep = not settings.partitions
         self._timeout_s = settings.up_ready_timeout_s
 
     def prepare(self, stop: StopFlag) -> None:
@@ -93,7 +94,7 @@ class ExistingKafka:
             ) from None
         log.info("uses an existing Kafka", kafka=self.bootstrap, nodes=len(brokers), topics=f"{self._names.prefix}*")
         try:
-            plan = topic_plan.create_missing(admin, self._specs, self._timeout_s)
+            plan = topic_plan.create_missing(admin, self._specs, self._timeout_s, keep=self._keep)
         except TopicsRefusedError as error:
             raise KafkaNotUsable(f"COLDNOTIFY_PARTITIONS / --partitions: {error}") from None
         except TopicsNotAppliedError as error:

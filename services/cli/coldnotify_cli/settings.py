@@ -52,7 +52,10 @@ class TopicsSettings(AskKafkaSettings):
     """Settings of topics, beyond topics.yaml."""
 
     partitions: int = setting(
-        0, "number of partitions of the co-partitioned topics; 0: as in topics.yaml", minimum=0, maximum=100_000
+        0,
+        "number of partitions of the co-partitioned topics; 0: as many as there are; new ones as in topics.yaml",
+        minimum=0,
+        maximum=100_000,
     )
     replication: int = setting(1, "number of copies of each partition; 3 in a cluster", minimum=1, maximum=32)
 
@@ -236,7 +239,11 @@ class UpSettings(KafkaSettings):
     gateways: int = setting(1, "number of gateways, which share the port for devices", minimum=1, maximum=64)
     matchers: int = setting(1, "number of matchers, which share the partitions", minimum=1, maximum=64)
     partitions: int = setting(
-        0, "number of partitions of the co-partitioned topics; 0: as in topics.yaml", minimum=0, maximum=100_000
+        0,
+        "number of partitions of the co-partitioned topics; 0: as many as there are, and for new ones 8, in a Kafka "
+        "that is there already 32",
+        minimum=0,
+        maximum=100_000,
     )
     up_status: str = setting(
         "auto",

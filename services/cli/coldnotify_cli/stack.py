@@ -23,6 +23,7 @@ from coldnotify_kafka.broker.data_dir import check_unused
 from coldnotify_kafka.broker.free_ports import check_port_is_free, free_row, reserve
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_kafka.errors import PortTakenError
+from coldnotify_kafka.topics import EMBEDDED_PARTITIONS
 from coldnotify_parts.registry import PARTS
 from coldnotify_parts.row import PartRow
 from confluent_kafka.admin import AdminClient
@@ -139,7 +140,8 @@ class Stack:
         self.tls = TlsParts(settings.tls)
         self.addresses = ports = StackAddresses.choose(settings, added)
         copies = settings.replication if settings.kafka else settings.kafka_nodes
-        self._specs = parts_in_kafka.topics(settings.partitions or None, copies, settings.topics)
+        partitions = settings.partitions or (None if settings.kafka else EMBEDDED_PARTITIONS)
+        self._specs = parts_in_kafka.topics(partitions, copies, settings.topics)
         self._kafka: EmbeddedBroker | EmbeddedCluster | ExistingKafka
         self.stages: list[list[Part]] = []
         if ports.kafka is None:
@@ -181,7 +183,8 @@ class Stack:
         }
 
     def _apply_topics(self) -> None:
-        topic_plan.apply(AdminClient({"bootstrap.servers": self._kafka.bootstrap, "log_level": 2}), self._specs)
+        admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap, "log_level": 2})
+        topic_plan.apply(admin, self._specs, keep=not self._settings.partitions)
 
     def _service(self, row: PartRow, number: int, port: int) -> Part:
         settings = self._settings

@@ -10,12 +10,13 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_cli import parts_in_kafka
-from coldnotify_cli.findings import BAD, OK, CheckFinding
+from coldnotify_cli.findings import BAD, OK, WARNING, CheckFinding
 from coldnotify_cli.settings import DoctorSettings
 
 _REQUESTS = "requests"
 """The last part of a topic's name that every installation has."""
 _OTHERS_SHOWN_MAX = 5
+PARTITIONS_A_MATCHER = 2
 _COPIES = 3
 """Copies of a partition in a cluster that has enough nodes."""
 _POLICY, _DELETE = "cleanup.policy", "delete"
@@ -26,7 +27,7 @@ def topic_findings(settings: DoctorSettings, admin: AdminClient) -> Iterable[Che
     try:
         copies = max(settings.replication, _copies(settings, admin))
         specs = parts_in_kafka.topics(settings.partitions or None, copies, settings.topics)
-        plan = topic_plan.plan(admin, specs, settings.doctor_timeout_s)
+        plan = topic_plan.plan(admin, specs, settings.doctor_timeout_s, keep=not settings.partitions)
     except (ColdNotifyKafkaError, KafkaException) as error:
         words = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         yield CheckFinding(BAD, "topics", words, "try again, with a longer --doctor-timeout-s if Kafka is busy")
@@ -47,10 +48,28 @@ def topic_findings(settings: DoctorSettings, admin: AdminClient) -> Iterable[Che
         if refusal not in losing:
             words = "`apply` does not do that; are --partitions and --replication right?"
             yield CheckFinding(BAD, "topics", str(refusal), words)
+    yield from _shares(settings, admin)
     if not plan.changes and not plan.refusals:
         each = number_of(copies, "copy", "copies")
         words = f"{len(specs)} under {settings.topics_prefix}, as topics.yaml wants them, {each} each"
         yield CheckFinding(OK, "topics", words)
+
+
+def _shares(settings: DoctorSettings, admin: AdminClient) -> Iterable[CheckFinding]:
+    """Warns of fewer than two partitions for each matcher: shares are uneven then, and one more may have none."""
+    group = settings.topics.group("matcher")
+    asked = admin.describe_consumer_groups([group], request_timeout=settings.doctor_timeout_s)
+    try:
+        matchers = len(asked[group].result(settings.doctor_timeout_s + 1).members)
+        objects = admin.list_topics(settings.topics.objects, settings.doctor_timeout_s).topics[settings.topics.objects]
+    except (KafkaException, TimeoutError):
+        return  # its other checks say that Kafka does not answer, and services are asked by themselves
+    if objects.partitions and len(objects.partitions) < PARTITIONS_A_MATCHER * matchers:
+        words = (
+            f"{number_of(len(objects.partitions), 'partition')} for {number_of(matchers, 'matcher')}: shares are uneven"
+        )
+        todo = "coldnotify rebalance --plan shows them; coldnotify topics copy makes more partitions"
+        yield CheckFinding(WARNING, "topics", words, todo)
 
 
 def _copies(settings: DoctorSettings, admin: AdminClient) -> int:

@@ -265,7 +265,8 @@ def test_a_log_that_is_made_anew_is_followed_anew_and_clients_are_told(
         listener.wait_live(b"1")
         wait_committed(bootstrap)
         delete(bootstrap, LOG)
-        topic_plan.apply(AdminClient({"bootstrap.servers": bootstrap}), topic_specs.load(), timeout=60)
+        specs = topic_specs.load(topic_specs.EMBEDDED_PARTITIONS)
+        topic_plan.apply(AdminClient({"bootstrap.servers": bootstrap}), specs, timeout=60)
         wait_for(lambda: "all state dropped" in process.log.read_text(), "its noticing")
         process.wait_serving()
         listener.send(b"anew")
@@ -288,7 +289,8 @@ def test_without_topics_of_channels_a_matcher_serves_all_else(
         player.version("camera", 1)
         player.wait_told("camera", 1)
         assert not opened(player.items)[-1].kinds & wire_pb2.KINDS_CHANNELS
-        topic_plan.apply(AdminClient({"bootstrap.servers": bootstrap}), topic_specs.load(), timeout=60)
+        specs = topic_specs.load(topic_specs.EMBEDDED_PARTITIONS)
+        topic_plan.apply(AdminClient({"bootstrap.servers": bootstrap}), specs, timeout=60)
         wait_for(lambda: "all state dropped" in process.log.read_text(), "its noticing")
         process.wait_serving()
         assert listener.open(wire_pb2.SINCE_NOW).kinds & wire_pb2.KINDS_CHANNELS

@@ -69,7 +69,7 @@ def test_a_recreated_topic_of_agreements_is_read_from_its_beginning(fresh_kafka:
         admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
         admin.delete_topics([TOPICS.tenants])[TOPICS.tenants].result(60)
         wait_for(lambda: TOPICS.tenants not in admin.list_topics(timeout=60).topics, "the topic is gone")
-        topic_plan.apply(admin, topics.load())
+        topic_plan.apply(admin, topics.load(topics.EMBEDDED_PARTITIONS))
         write(fresh_kafka, "two", value(in_per_s=7))
         wait_for(lambda: agreements.of("two") == Agreement(in_per_s=7), "the new topic is known")
         wait_for(lambda: agreements.of("one") is agreements.of("three") is None, "what it does not say counts no more")

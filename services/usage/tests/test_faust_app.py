@@ -293,7 +293,7 @@ def test_it_waits_for_its_topics_and_says_so(fresh_kafka: EmbeddedBroker, start:
     worker = start()
     wait_for(lambda: "coldnotify topics apply" in worker.get("/readyz")[1], "what is missing is said")
     assert worker.get("/healthz")[0] == 200
-    topic_plan.apply(admin, topics.load())
+    topic_plan.apply(admin, topics.load(topics.EMBEDDED_PARTITIONS))
     worker.wait_ready()
     assert worker.stop() == 0
 

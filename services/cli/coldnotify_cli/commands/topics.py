@@ -150,7 +150,7 @@ def _run(settings: TopicsSettings, *, change: bool) -> "TopicPlan":
     try:
         run = topic_plan.apply if change else topic_plan.plan
         with _waiting(settings):
-            return run(_admin(settings), specs, settings.topics_timeout_s)
+            return run(_admin(settings), specs, settings.topics_timeout_s, keep=not settings.partitions)
     except TopicsNotAppliedError as error:
         raise click.ClickException(f"Kafka ({settings.kafka}): {error}") from None
     except TopicsRefusedError as error:

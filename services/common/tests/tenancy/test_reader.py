@@ -127,7 +127,7 @@ def test_without_the_topics_nobody_is_limited_until_they_are_there(fresh_kafka: 
     with running(fresh_kafka) as tenancy:
         wait_for(lambda: tenancy.not_ready is None, "that there is no such topic is known")
         assert tenancy.admit("a", 10**6, 1) == Admitted("default")
-        topic_plan.apply(admin, topics.load())
+        topic_plan.apply(admin, topics.load(topics.EMBEDDED_PARTITIONS))
         write(fresh_kafka, TOPICS.tenants, "acme", tenant("a", in_per_s=1, burst_s=1))
         wait_for(lambda: tenancy.admit("a", 0, 0) == Admitted("acme"), "the tenant is known")
         wait_for(lambda: tenancy.writer.written >= 1, "usage is written")
@@ -142,7 +142,7 @@ def test_a_topic_that_is_made_anew_is_read_anew(fresh_kafka: EmbeddedBroker, oth
         admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
         admin.delete_topics([TOPICS.tenants])[TOPICS.tenants].result(60)
         wait_for(lambda: TOPICS.tenants not in admin.list_topics(timeout=60).topics, "the topic is gone")
-        topic_plan.apply(admin, topics.load())
+        topic_plan.apply(admin, topics.load(topics.EMBEDDED_PARTITIONS))
         producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
         for name in others:
             producer.produce(TOPICS.tenants, tenant(name), name.encode())

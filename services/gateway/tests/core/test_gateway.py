@@ -6,7 +6,7 @@ Stands for: connections, unidentified, violation
 from ipaddress import ip_network
 
 import pytest
-from coldnotify_gateway.core import Limits, Produce, SessionState, Violation
+from coldnotify_gateway.core import Gateway, Limits, Produce, SessionState, Violation
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import PAGE_WORKING, Closed, Item, Opened, Page
 from coldnotify_schemas.wire_pb2 import Hello
@@ -448,6 +448,20 @@ def test_beats_say_how_many_sessions_and_their_sum_and_once_more_at_the_end(benc
     assert (request.beat.sessions, request.beat.checksum) == (0, 0)
     bench.later(60)
     assert bench.take_requests() == []
+
+
+def test_beats_of_all_partitions_leave_in_one_round(bench):
+    bench.gateway = Gateway(bench.GATEWAY, bench.INBOX, 4, Limits())
+    for group in range(12):
+        bench.say(bench.connect(), hello(group=f"region-{group}"))
+        bench.later(0.5)
+    bench.later(2.5 * bench.gateway.limits.beat_s)
+    bench.take_requests()
+    in_ticks = []
+    for _ in range(round(bench.gateway.limits.beat_s / 0.5)):
+        bench.later(0.5)
+        in_ticks.append(sum(request.HasField("beat") for request in bench.take_requests()))
+    assert sorted(in_ticks)[-2:] == [0, 4]
 
 
 def test_a_matcher_that_does_not_answer_beats_is_away(bench):
