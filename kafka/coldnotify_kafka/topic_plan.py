@@ -11,6 +11,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -34,6 +35,11 @@ _LOOK_AGAIN_S = 0.5
 
 _RETENTIONS = ("retention.ms", "retention.bytes")
 _UNLIMITED = -1
+SHUT_BYTES, TAKES_BYTES = "1", "1048588"
+"""max.message.bytes of topics that were copied under another prefix and take nothing any more, and of all others."""
+BEING_COPIED = "CreateTime"
+"""message.timestamp.type of a log of channels while it is copied: its messages keep their time."""
+_CHANNELS = tuple(name.removeprefix(DEFAULT_PREFIX) for name in TopicNames().channels)
 _PARTITIONS = "partitions"
 """The key of a refusal that is about their number."""
 
@@ -224,7 +230,7 @@ def _differences(spec: TopicSpec, found: ExistingTopic) -> Iterable[Change | Pla
         old = found.settings.get(key)
         if _same(old, new):
             continue
-        why = _why_not_setting(key, old, new) if old is not None else None
+        why = _why_not_setting(spec, key, old, new) if old is not None else None
         if old is not None and why:
             yield PlanRefusal(spec.name, key, old, new, why)
         else:
@@ -242,8 +248,12 @@ def _why_not_partitions(spec: TopicSpec, old: int) -> str | None:
     return None
 
 
-def _why_not_setting(key: str, old: str, new: str) -> str | None:
+def _why_not_setting(spec: TopicSpec, key: str, old: str, new: str) -> str | None:
     """Why this change would lose data; None where it would not."""
+    if key == "max.message.bytes" and old == SHUT_BYTES:
+        return "it was copied under another prefix, and takes nothing any more: use --topics-prefix of the copy"
+    if key == "message.timestamp.type" and old == BEING_COPIED and spec.name.endswith(_CHANNELS):
+        return "it is being copied: `coldnotify topics copy --switch` ends that"
     by_hand = "If it is meant, do it with Kafka's own tool (configs)"
     if key == "cleanup.policy":
         if "delete" in new:

@@ -34,7 +34,7 @@ class _Entry(NamedTuple):
 COMMANDS: dict[str, _Entry] = {
     "up": _Entry("up", "Run everything: Kafka, topics, all services."),
     "broker": _Entry("broker", "Run the embedded Kafka broker."),
-    "topics": _Entry("topics", "Compare, create, change or dump Kafka's topics and ACLs."),
+    "topics": _Entry("topics", "Compare, create, change, dump or copy Kafka's topics; ACLs."),
     **{row.name: _Entry("services", row.summary) for row in PARTS},
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "token": _Entry("token", "Make a signed token for development."),

@@ -28,6 +28,10 @@ _ANY_PARTITION = -1
 """librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
 
 
+_SMALL_BYTES = 64 * 1024
+"""Every topic takes such a record. Where Kafka says that it is too large, the topic takes none: it was copied under
+another prefix."""
+
 _OF_THE_RECORD = frozenset(
     (
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -136,7 +140,7 @@ class Writer:
         if error is None:
             self._clock.on_delivered(message)
             return
-        if error.code() in _OF_THE_RECORD:
+        if error.code() in _OF_THE_RECORD and not _is_shut(error, message):
             self._refused.append(
                 RecordRefused(message.topic() or "", message.partition() or 0, message.value(), error.str())
             )
@@ -146,3 +150,8 @@ class Writer:
     def _check_delivery(self) -> None:
         if self._delivery_error is not None:
             raise RunFailure(f"writing to Kafka: {self._delivery_error.str()}")
+
+
+def _is_shut(error: KafkaError, message: Message) -> bool:
+    """Returns true if the topic takes no record at all: this one is as good as any."""
+    return error.code() == KafkaError.MSG_SIZE_TOO_LARGE and len(message.value() or b"") <= _SMALL_BYTES

@@ -68,7 +68,8 @@ _REFUSED = frozenset(
 )
 """Errors after which the record is certainly not in Kafka."""
 _REJECTED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE})
-"""Those of them that would come again for the same record."""
+"""Those of them that would come again for the same record, if they come before it is sent. Kafka says the same of a
+whole batch, and of a topic that takes nothing any more because it was copied under another prefix."""
 _MISSTAMPED = frozenset(
     {
         KafkaError.INVALID_TIMESTAMP,
@@ -568,8 +569,6 @@ class Sender:
             return PublishTimeout("the record was given up before it was sent", indeterminate=False)
         if code in _TIMEOUTS:
             return self.timeout()
-        if code in _REJECTED:
-            return PublishRejected(f"Kafka refused the record: {error.str()}")
         if code in _REFUSED:
             return PublishError(f"Kafka refused the record: {error.str()}", indeterminate=False)
         return PublishError(

@@ -1,4 +1,5 @@
-"""`coldnotify topics plan|apply|dump`: the topics as code, compared with a Kafka or brought into it; what they hold."""
+"""`coldnotify topics plan|apply|dump|copy`: the topics as code, compared with a Kafka or brought into it; what they
+hold."""
 
 import dataclasses
 import json
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group("topics", cls=SuggestingGroup)
 def command_topics() -> None:
-    """Compare Kafka's topics and ACLs with what ColdNotify needs, change them, or dump what the topics hold."""
+    """Compare Kafka's topics and ACLs with what ColdNotify needs, change them, dump or copy what the topics hold."""
 
 
 _KINDS = {"CreateTopic": "create", "AlterSetting": "setting", "AddPartitions": "partitions", "PlanRefusal": "refusal"}
@@ -109,6 +110,39 @@ def dump(history: Path, no_channels: bool, as_json: bool, settings: TopicsSettin
     for topic, count in counts.items():
         echo(f"{topic}  {number_of(count, 'record')}" if topic in there else f"{topic}  does not exist")
     return 0
+
+
+@command_topics.command("copy")
+@click.option(
+    "--to-prefix", metavar="PREFIX", required=True, help="The prefix of the new topics, such as b. for b.objects."
+)
+@click.option("--follow", is_flag=True, help="Go on copying what comes, until Ctrl-C.")
+@click.option("--switch", is_flag=True, help="Shut the old topics, copy what lacks, and let services use the new ones.")
+@click.option(
+    "--cancel", is_flag=True, help="Have the old topics take records again, after a --switch that did not end."
+)
+@settings_options(TopicsSettings)
+def copy(to_prefix: str, follow: bool, switch: bool, cancel: bool, settings: TopicsSettings) -> int:
+    """Copy all topics under another prefix, with another number of partitions. Each call goes on where one ended.
+
+    Copied are objects, descriptions, registrations, channels, agreements and usage. Without an option: up to where the
+    topics end now.
+    """
+    from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
+    from confluent_kafka import KafkaException
+
+    from coldnotify_cli.copying import run_copy
+    from coldnotify_cli.topics_copy import CopyError
+
+    if follow + switch + cancel > 1:
+        raise click.UsageError("--follow, --switch and --cancel exclude each other")
+    what = "follow" if follow else "switch" if switch else "cancel" if cancel else ""
+    try:
+        return run_copy(settings, to_prefix, what)
+    except (CopyError, TopicsNotAppliedError, TopicsRefusedError) as error:
+        raise click.ClickException(str(error)) from None
+    except KafkaException as error:
+        raise click.ClickException(f"Kafka ({settings.kafka}): {error.args[0].str()}; run it again") from None
 
 
 @command_topics.command("acls")

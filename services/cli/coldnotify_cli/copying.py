@@ -1,0 +1,125 @@
+"""`coldnotify topics copy`: the order in which an installation moves to another prefix, and what is printed of it."""
+
+import time
+from datetime import UTC, datetime
+
+from click import UsageError
+from coldnotify_common.kafka.kafka_options import read_options
+from coldnotify_common.plurals import number_of
+from coldnotify_schemas.topics import TopicNames
+from confluent_kafka import KafkaException
+
+from coldnotify_cli.copied_records import LOWERED, NOT_UNDERSTOOD, UNREADABLE
+from coldnotify_cli.printing import echo
+from coldnotify_cli.settings import TopicsSettings
+from coldnotify_cli.topics_copy import TopicsCopy
+
+_SAY_S = 5.0
+_AGAIN_S = 1.0
+_BEHIND_MAX = 2_000
+"""Offsets that may lack when the old topics are shut: less than a second of copying."""
+_LEFT = {
+    NOT_UNDERSTOOD: "{} not understood (matchers reject them, too) or of takeovers",
+    UNREADABLE: "{} that Kafka cannot read",
+    LOWERED: "{} with an incarnation that is lowered",
+}
+
+
+def run_copy(settings: TopicsSettings, to_prefix: str, what: str) -> int:
+    """Runs the command; `what`: follow, switch, cancel, or "" to copy up to the present end.
+
+    Raises CopyError, KafkaException, UsageError, and what topic_plan.create_missing raises.
+    """
+    try:
+        target = TopicNames(to_prefix)
+    except ValueError as error:
+        raise UsageError(f"--to-prefix: {error}") from None
+    if target == settings.topics:
+        raise UsageError(f"--to-prefix: {to_prefix} is the prefix of the topics themselves")
+    copy = TopicsCopy(
+        {"bootstrap.servers": settings.kafka, **read_options(settings.kafka_config)},
+        settings.topics,
+        target,
+        partitions=settings.partitions or None,
+        replication=settings.replication,
+        timeout_s=settings.topics_timeout_s,
+    )
+    if what == "cancel":
+        copy.open_again()
+        echo(f"{settings.topics_prefix}* take records again")
+        return 0
+    if copy.is_complete:
+        echo(_then(to_prefix))
+        return 0
+    copy.make_topics()
+    try:
+        _until_done(copy, settings, target, what)
+    except KeyboardInterrupt:
+        if what == "switch":
+            raise
+    finally:
+        copy.close()
+    return 0
+
+
+def _until_done(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames, what: str) -> None:
+    """Begins again after an error of Kafka's: with --follow for ever, else for --topics-timeout-s."""
+    failing_s = None
+    while True:
+        try:
+            copy.begin()
+            _catch_up(copy)
+            failing_s = None
+            if what == "follow":
+                _follow(copy)
+            elif what == "switch":
+                _switch(copy, settings, target)
+            return
+        except KafkaException as error:
+            now_s = time.monotonic()
+            failing_s = failing_s or now_s
+            if not error.args[0].retriable() and not error.args[0].txn_requires_abort():
+                raise
+            if what != "follow" and now_s - failing_s > settings.topics_timeout_s:
+                raise
+            echo(f"begins again: {error.args[0].str()}", err=True)
+        time.sleep(_AGAIN_S)
+
+
+def _catch_up(copy: TopicsCopy) -> None:
+    begun_s, ends = time.monotonic(), copy.ends()
+    while not copy.copy_on(_SAY_S, ends):
+        now = copy.progress(ends)
+        echo(f"{number_of(now.records, 'record')} copied, {now.behind} offsets to go")
+    spent_s = time.monotonic() - begun_s
+    echo(f"{number_of(copy.progress(ends).records, 'record')} copied, up to the end as of {spent_s:.1f} s ago")
+    for name, words in _LEFT.items():
+        if copy.counts[name]:
+            echo(words.format(number_of(copy.counts[name], "record")))
+
+
+def _follow(copy: TopicsCopy) -> None:
+    while True:
+        copy.copy_on(_SAY_S)
+        now = copy.progress(copy.ends())
+        echo(f"{number_of(now.records, 'record')} copied, {now.behind} offsets behind")
+
+
+def _switch(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames) -> None:
+    while copy.progress(ends := copy.ends()).behind > _BEHIND_MAX:
+        copy.copy_on(_SAY_S, ends)
+    begun_s = time.monotonic()
+    echo(f"{datetime.now(UTC):%H:%M:%S} UTC: {settings.topics_prefix}* take no records any more")
+    copy.shut()
+    ends = copy.ends()
+    while not copy.copy_on(_SAY_S, ends):
+        if time.monotonic() - begun_s > settings.topics_timeout_s:
+            echo("an open transaction holds up the end of a topic, if it goes on: see coldnotify doctor", err=True)
+        echo(f"{copy.progress(ends).behind} offsets to go")
+    copy.copy_strays(settings.topics.group("matcher"))
+    copy.complete()
+    echo(f"complete after {time.monotonic() - begun_s:.1f} s; {_then(target.prefix)}")
+
+
+def _then(prefix: str) -> str:
+    return f"restart all services, and whoever writes to Kafka, with --topics-prefix {prefix}"

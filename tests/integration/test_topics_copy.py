@@ -1,0 +1,91 @@
+"""`coldnotify topics copy`: another prefix and number of partitions, while clients wake and back-ends publish."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from coldnotify import Message, Missed
+from coldnotify.publisher import PublishError
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.topics import TopicNames
+from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.kafka import delete_topics
+from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.waiting import wait_for
+
+pytestmark = pytest.mark.kafka
+
+DOMAIN = "animal.observer"
+OLD, NEW = "copy-a.", "copy-b."
+GROUPS = [f"region-{number}" for number in range(6)]
+
+
+@pytest.fixture
+def bootstrap(kafka: EmbeddedBroker) -> Iterator[str]:
+    yield kafka.bootstrap
+    for prefix in (OLD, NEW):
+        delete_topics(kafka.bootstrap, TopicNames(prefix))
+
+
+def copy(bootstrap: str, *args: str) -> "subprocess.CompletedProcess[str]":
+    return coldnotify(
+        "topics", "copy", f"--to-prefix={NEW}", f"--topics-prefix={OLD}", "--partitions=5", *args, kafka=bootstrap
+    )
+
+
+def test_all_moves_and_clients_go_on(bootstrap: str, tmp_path: Path) -> None:
+    old = Up(tmp_path / "a", "--partitions=2", kafka=bootstrap, topics_prefix=OLD)
+    new = Up(tmp_path / "b", kafka=bootstrap, topics_prefix=NEW)
+    new._ports = old._ports
+    told = {group: Recorder() for group in GROUPS}
+    messages: dict[str, list[Message]] = {group: [] for group in GROUPS}
+    missed: dict[str, list[Missed]] = {group: [] for group in GROUPS}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with ExitStack() as stack:
+        old.start()
+        stack.callback(lambda: old.running and old.stop())
+        clients = {
+            group: stack.enter_context(notify(old, "ou", tmp_path / f"{group}.json", group=group)) for group in GROUPS
+        }
+        for group, client in clients.items():
+            client.register("lamp").subscribe(told[group])
+            client.channel("alarm", since="oldest").subscribe(messages[group].append, on_missed=missed[group].append)
+            assert client.wait_caught_up(60)
+        with old.publisher() as publisher:
+            for group in GROUPS:
+                publisher.publish(DOMAIN, group, "lamp", version=1, payload={"n": 1})
+                publisher.send(DOMAIN, group, "alarm", b"1")
+        wait_for(lambda: all(told[group].newest("lamp") == 1 for group in GROUPS), "the first version")
+        wait_for(lambda: all(messages[group] for group in GROUPS), "the first message")
+        done = copy(bootstrap)
+        assert done.returncode == 0, done.stderr + done.stdout
+        with old.publisher() as publisher:
+            for group in GROUPS:
+                publisher.publish(DOMAIN, group, "lamp", version=2)
+                publisher.send(DOMAIN, group, "alarm", b"2")
+        done = copy(bootstrap, "--switch")
+        assert done.returncode == 0, done.stderr + done.stdout
+        print(done.stdout)
+        with old.publisher() as publisher, pytest.raises(PublishError) as refused:
+            publisher.publish(DOMAIN, GROUPS[0], "lamp", version=3)
+        assert not refused.value.indeterminate
+        assert old.stop() == 0
+        new.start()
+        stack.callback(new.stop)
+        with new.publisher() as publisher:
+            for group in GROUPS:
+                publisher.publish(DOMAIN, group, "lamp", version=3)
+                publisher.send(DOMAIN, group, "alarm", b"3")
+        wait_for(lambda: all(told[group].newest("lamp") == 3 for group in GROUPS), "the version after the switch")
+        wait_for(lambda: all(messages[group][-1].data == b"3" for group in GROUPS), "the message after the switch")
+        for group in GROUPS:
+            assert told[group].versions("lamp") in ([None, 1, 2, 3], [1, 2, 3], [None, 1, 3]), told[group].versions(
+                "lamp"
+            )
+            assert [one.data for one in messages[group]] in ([b"1", b"2", b"1", b"2", b"3"], [b"1", b"1", b"2", b"3"])
+            assert [one.reason.name for one in missed[group]] == ["LOST"]
+            state = new.client(DOMAIN, group, "ou")
+            assert state["online"], state
