@@ -70,6 +70,11 @@ class Up:
         """
         self.report: dict[str, Any] = {}
 
+    def beside(self, directory: Path, prefix: str) -> "Up":
+        """Returns another installation in the same Kafka, with the same ports: only one of them runs at a time."""
+        ports = [f"--{name}-port={port}" for name, port in self._ports.items()]
+        return Up(directory, *ports, kafka=self._environ["COLDNOTIFY_KAFKA"], topics_prefix=prefix)
+
     @property
     def kafka(self) -> str:
         """Kafka's bootstrap servers."""

@@ -37,8 +37,7 @@ def copy(bootstrap: str, *args: str) -> "subprocess.CompletedProcess[str]":
 
 def test_all_moves_and_clients_go_on(bootstrap: str, tmp_path: Path) -> None:
     old = Up(tmp_path / "a", "--partitions=2", kafka=bootstrap, topics_prefix=OLD)
-    new = Up(tmp_path / "b", kafka=bootstrap, topics_prefix=NEW)
-    new._ports = old._ports
+    new = old.beside(tmp_path / "b", NEW)
     told = {group: Recorder() for group in GROUPS}
     messages: dict[str, list[Message]] = {group: [] for group in GROUPS}
     missed: dict[str, list[Missed]] = {group: [] for group in GROUPS}

@@ -73,6 +73,10 @@ class CopiedRecords:
         }
         self.counts = dict.fromkeys((STRAYS, NOT_UNDERSTOOD, LOWERED, UNREADABLE), 0)
 
+    def note_unreadable(self) -> None:
+        """Counts offsets that Kafka's client cannot read."""
+        self.counts[UNREADABLE] += 1
+
     def of(self, record: SourceRecord) -> CopiedRecord | None:
         """Returns the copy of a record; None: it has none. A stray has been moved, or is left for `of_stray`."""
         return self._copied(record, strays=False)

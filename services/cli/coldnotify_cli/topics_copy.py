@@ -5,7 +5,6 @@ transactional id is the copy's, so a run that was thought dead writes nothing an
 last: until then, no service works with the new prefix.
 """
 
-import logging
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -31,7 +30,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
 from coldnotify_cli import parts_in_kafka
-from coldnotify_cli.copied_records import UNREADABLE, CopiedRecord, CopiedRecords, SourceRecord
+from coldnotify_cli.copied_records import CopiedRecord, CopiedRecords, SourceRecord
 
 TOMBSTONES_KEPT_S = 12 * 3600.0
 """Half of delete.retention.ms: a copy that is older may miss tombstones that are compacted away by now."""
@@ -56,7 +55,7 @@ class CopyError(Exception):
 
 @dataclass(frozen=True)
 class CopyProgress:
-    """How far the copy is."""
+    """The copy's place between begin and end."""
 
     records: int
     """Copied in this run."""
@@ -78,7 +77,7 @@ class TopicsCopy:
         timeout_s: float,
     ) -> None:
         """Raises CopyError, KafkaException."""
-        self._config = {**config, "logger": _silent()}
+        self._config = {**config, "log_level": 0}
         self._source, self._target = source, target
         self._timeout_s = timeout_s
         self._admin = AdminClient(self._config)
@@ -90,7 +89,7 @@ class TopicsCopy:
             if topic not in there:
                 raise CopyError(f"topic {topic} does not exist: is COLDNOTIFY_TOPICS_PREFIX / --topics-prefix right?")
         self.is_complete = target.requests in there
-        """True if a former run has ended the switch."""
+        """A former run has ended the switch."""
         self._counts = {topic: len(there[topic].partitions) for topic in copied if topic in there}
         self._specs = self._specs_of(partitions, max(replication, _copies(there[source.objects])))
         objects = next(spec for spec in self._specs if spec.name == target.objects)
@@ -282,7 +281,7 @@ class TopicsCopy:
     def _take(self, message: Message | Gap) -> None:
         if isinstance(message, Gap):
             self._at[message.topic, message.partition] = message.next
-            self._copied.counts[UNREADABLE] += 1
+            self._copied.note_unreadable()
             return
         place = str(message.topic()), int(message.partition() or 0)
         offset = int(message.offset() or 0)
@@ -378,10 +377,3 @@ def _copies(topic: Any) -> int:
 
 def _bytes(data: bytes | str | None) -> bytes | None:
     return data.encode() if isinstance(data, str) else data
-
-
-def _silent() -> logging.Logger:
-    logger = logging.getLogger("coldnotify.copy")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger

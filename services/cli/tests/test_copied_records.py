@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from coldnotify_cli.copied_records import LOWERED, NOT_UNDERSTOOD, STRAYS, CopiedRecord, CopiedRecords, SourceRecord
+from coldnotify_cli.copied_records import (
+    LOWERED,
+    NOT_UNDERSTOOD,
+    STRAYS,
+    CopiedRecord,
+    CopiedRecords,
+    Headers,
+    SourceRecord,
+)
 from coldnotify_schemas.interests import Kind
 from coldnotify_schemas.matcher_state import (
     FORMAT,
@@ -42,11 +50,11 @@ def source(
 def test_a_version_keeps_what_it_says_and_its_time(records: CopiedRecords, key: bytes, value: bytes | None) -> None:
     headers = [("priority", b"high"), (SINCE_HEADER, b"0000/3"), (MOVED_HEADER, b"2@4"), ("coldnotify-removes", b"1/2")]
     copied = records.of(source(OLD.objects, key, value, headers))
-    kept = [("priority", b"high"), ("coldnotify-removes", b"1/2")]
+    kept: Headers = [("priority", b"high"), ("coldnotify-removes", b"1/2")]
     assert copied == CopiedRecord(NEW.objects, NEW_HOME, key, value, kept, 1234)
 
 
-def test_an_incarnation_of_a_late_offset_is_lowered(records: CopiedRecords) -> None:
+def test_a_too_high_incarnation_is_lowered(records: CopiedRecords) -> None:
     copied = records.of(source(OLD.objects, b"d/g/o", b'{"version":3,"incarnation":%d}' % (INCARNATION_MAX + 5)))
     assert copied is not None
     assert copied.value == b'{"version":3,"incarnation":%d}' % INCARNATION_MAX
@@ -93,7 +101,7 @@ def test_a_stray_is_copied_only_where_nobody_has_moved_it(records: CopiedRecords
         source(OLD.registrations, b"d/g/c/0", b'{"format": 1}'),
     ],
 )
-def test_what_is_of_no_group_or_not_understood_is_counted(records: CopiedRecords, record: SourceRecord) -> None:
+def test_records_without_a_group_or_sense_are_counted(records: CopiedRecords, record: SourceRecord) -> None:
     assert records.of(record) is None
     assert records.counts[NOT_UNDERSTOOD] == 1
 
@@ -108,7 +116,7 @@ def test_a_session_is_over_and_its_cursor_stays_of_the_old_epoch(records: Copied
     assert msgspec.json.decode(copied.value, type=SessionRecord) == over
 
 
-def test_registrations_stay_and_positions_of_what_is_unsettled_go(records: CopiedRecords) -> None:
+def test_registrations_stay_and_unsettled_positions_go(records: CopiedRecords) -> None:
     said = RegistrationsRecord(
         2,
         3,

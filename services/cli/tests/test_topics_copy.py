@@ -14,12 +14,13 @@ import pytest
 from coldnotify_common.kafka.message_headers import headers_of
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import TopicsRefusedError
 from coldnotify_kafka.topics import load
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
-from coldnotify_testkit.kafka import delete_topics, quiet_admin
+from coldnotify_testkit.kafka import delete_topics
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -97,7 +98,8 @@ def read(bootstrap: str, topic: str, partitions: int) -> list[Message]:
     config = {"bootstrap.servers": bootstrap, "group.id": "reads-copies", "enable.partition.eof": True}
     consumer = Consumer({**config, "auto.offset.reset": "earliest", "isolation.level": "read_committed"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    found, ended = [], set()
+    found: list[Message] = []
+    ended: set[int | None] = set()
     try:
         while len(ended) < partitions:
             message = consumer.poll(30)
@@ -167,7 +169,7 @@ def test_records_in_wrong_partitions_that_no_matcher_moved_are_copied_last(boots
     assert_copied(bootstrap, writer)
 
 
-def test_until_the_switch_ends_it_is_taken_back_and_nobody_else_makes_the_topics(bootstrap: str) -> None:
+def test_a_switch_is_taken_back_until_it_ends_and_nobody_else_makes_the_topics(bootstrap: str) -> None:
     writer = Writer(bootstrap)
     writer.write(3)
     copy(bootstrap)
@@ -202,7 +204,7 @@ def test_until_the_switch_ends_it_is_taken_back_and_nobody_else_makes_the_topics
         (("--topics-prefix=nowhere.",), "topic nowhere.objects does not exist"),
     ],
 )
-def test_what_cannot_be_copied_is_said(bootstrap: str, args: tuple[str, ...], words: str) -> None:
+def test_a_wrong_use_is_named(bootstrap: str, args: tuple[str, ...], words: str) -> None:
     done = coldnotify(*arguments(*args), kafka=bootstrap)
     assert done.returncode in (1, 2)
     assert words in done.stderr
