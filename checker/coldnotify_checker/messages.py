@@ -110,9 +110,13 @@ class CheckedSubscription:
     killed: int | None = None
     """When its process was last killed."""
 
-    def confirm(self, t: int) -> None:
-        """Notes that the service had decided by then where it begins, and had confirmed it."""
+    def resolve(self, t: int) -> None:
+        """Notes that the service had decided by then where it begins."""
         self.resolved = self.resolved or t
+
+    def confirm(self, t: int) -> None:
+        """Notes that the service had confirmed it by then."""
+        self.resolve(t)
         self.confirmed = self.confirmed or t
 
     def covers(self, offset: int) -> bool:
@@ -312,7 +316,7 @@ class CheckedMessages:
             for subscription in self._of_client.get(event.client, {}).values():
                 if subscription.begun.t > event.since:
                     continue  # this wake is not about it
-                subscription.resolved = subscription.resolved or event.t
+                subscription.resolve(event.t)
                 self._owed_by(subscription, event.since, event)
                 subscription.confirm(event.t)
         elif isinstance(event, End):
@@ -355,7 +359,7 @@ class CheckedMessages:
         self._owed_before(subscription, event.offset, event)
         if not event.failed:
             subscription.told[event.offset] = event
-            subscription.resolved = subscription.resolved or event.t
+            subscription.resolve(event.t)
             subscription.position = event.offset if position is None else max(position, event.offset)
             subscription.last = event
 
