@@ -216,7 +216,6 @@ class Stack:
             **{listener.name: f"{HOST}:{at}" for listener, at in self.addresses.devices.items()},
             **{name: ",".join(_hosts(ports)) for name, ports in self.addresses.parts.items()},
             "number": str(number),
-            "scheme": self.tls.scheme,
             "ca": str(self.tls.ca) if self.tls.on else "",
             "data": "" if self._settings.kafka else str(self._settings.data.absolute()),
         }

@@ -1,9 +1,7 @@
 """Reads the nodes topic, in a thread of its own, for as long as the service runs.
 
-    reader = NodesReader(settings)
-    reader.start()
-    reader.nodes("gateway")    # those that count; none before the topic was read, or where it does not exist
-    reader.stop()
+    with NodesReader(settings) as reader:
+        reader.nodes("gateway")    # those that count; none before the topic was read, or where it does not exist
 
 Nothing waits for it. A missing topic (in a Kafka of release 0.1.0) is said, and looked for again and again. A topic
 that was deleted and created again is read by a new consumer, because Kafka's client would continue at the old offset.
@@ -12,6 +10,7 @@ that was deleted and created again is read by a new consumer, because Kafka's cl
 import secrets
 import threading
 import time
+from typing import Self
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -71,6 +70,13 @@ class NodesReader:
         """Starts the thread."""
         self._thread.start()
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def stop(self) -> None:
         """Stops reading, and waits at most _JOIN_S for the thread."""
         self._stop.set()
@@ -128,10 +134,10 @@ class NodesReader:
             return None
         place = TopicPartition(self._topic, _PARTITION)
         low, self._end = consumer.get_watermark_offsets(place, timeout=_ASK_S)
-        place.offset = max(low, self._end - _BACK_RECORDS_MAX)
-        consumer.assign([place])
+        start = max(low, self._end - _BACK_RECORDS_MAX)
+        consumer.assign([TopicPartition(self._topic, _PARTITION, start)])
         self.unknown = None
-        self._on_read(place.offset)
+        self._on_read(start)
         return topic_id
 
     def _on_unknown(self, reason: str) -> None:

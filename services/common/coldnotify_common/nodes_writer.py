@@ -1,8 +1,7 @@
 """Writes this process's record in the nodes topic, in a thread of its own. Nothing waits for it.
 
-    writer = NodeWriter(settings, "gateway", node_id, look)
-    writer.start()
-    writer.stop()    # writes a null: it has ended in order
+    with NodeWriter(settings, "gateway", node_id, look):
+        ...    # at its end a null is written: the node has ended in order
 
 A missing topic (in a Kafka of release 0.1.0) is said, and tried again and again; the service runs without it.
 """
@@ -14,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Self
 
 import structlog
 from coldnotify_schemas.host_port import host_port, parse_host_port
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from cryptography import x509
 
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka.kafka_clients import TopicLooks, producer_config
@@ -130,6 +129,8 @@ def principal_of(settings: ServiceSettings) -> str:
     if user := options.get("sasl.username") or options.get("sasl.kerberos.principal"):
         return user[:255]
     if path := options.get("ssl.certificate.location"):
+        from cryptography import x509  # takes longer to import than all that others need
+
         try:
             return x509.load_pem_x509_certificate(Path(path).read_bytes()).subject.rfc4514_string()[:255] or ANONYMOUS
         except (OSError, ValueError):
@@ -145,6 +146,7 @@ class NodeWriter:
         self._settings = settings
         self._topic = settings.topics.nodes
         self._advertised = Advertised(settings)
+        self._version = version("coldnotify-server")
         self._look = look
         self.key = NodeKey(role, principal_of(settings), node_id)
         self._stop = threading.Event()
@@ -161,6 +163,13 @@ class NodeWriter:
     def start(self) -> None:
         """Starts the thread."""
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         """Writes the null and ends; waits a few seconds at most."""
@@ -226,7 +235,7 @@ class NodeWriter:
             weight=self._settings.node_weight,
             labels=self._advertised.labels,
             load=round(self._load, 3),
-            version=version("coldnotify-server"),
+            version=self._version,
             kafka_heard_s=round(heard_s, 1),
         )
         try:

@@ -1,8 +1,5 @@
 """The reader and the writer of nodes, with a real Kafka."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 from coldnotify_common.nodes import Node, NodeKey, encode_key, encode_node
 from coldnotify_common.nodes_reader import NodesReader
@@ -22,26 +19,13 @@ TOPIC = TopicNames().nodes
 pytestmark = pytest.mark.kafka
 
 
-@contextmanager
-def reading(kafka: EmbeddedBroker) -> Iterator[NodesReader]:
-    reader = NodesReader(ServiceSettings(kafka=kafka.bootstrap))
-    reader.start()
-    try:
-        yield reader
-    finally:
-        reader.stop()
+def reading(kafka: EmbeddedBroker) -> NodesReader:
+    return NodesReader(ServiceSettings(kafka=kafka.bootstrap))
 
 
-@contextmanager
-def writing(kafka: EmbeddedBroker, node_id: str, states: list[NodeState]) -> Iterator[NodeWriter]:
-    writer = NodeWriter(
-        ServiceSettings(kafka=kafka.bootstrap, node_labels="zone=a"), "gateway", node_id, lambda: states[-1]
-    )
-    writer.start()
-    try:
-        yield writer
-    finally:
-        writer.stop()
+def writing(kafka: EmbeddedBroker, node_id: str, states: list[NodeState]) -> NodeWriter:
+    settings = ServiceSettings(kafka=kafka.bootstrap, node_labels="zone=a")
+    return NodeWriter(settings, "gateway", node_id, lambda: states[-1])
 
 
 def write(kafka: EmbeddedBroker, key: bytes, value: bytes | None) -> None:

@@ -5,8 +5,9 @@ as long as all the rest) is imported only after the first rush.
 """
 
 import asyncio
+import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ import uvloop
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.http.listening import first_rush, listening
 from coldnotify_common.log import configure
+from coldnotify_common.nodes import DEVICE, INSIDE
+from coldnotify_common.nodes_writer import NodePort, NodeState, NodeWriter
 from coldnotify_common.security.authentication import Authenticator
 from coldnotify_common.security.inside import Inside
 from coldnotify_common.security.tls import ServerTls
@@ -51,6 +54,17 @@ class CurrentRun:
         """Returns None if ready, else the reason."""
         return "starting" if self.service is None else self.service.readiness()
 
+    def node_state(self, ports: Mapping[str, NodePort]) -> NodeState:
+        """Returns the state for the gateway's record in the nodes topic. Any thread may call it."""
+        service = self.service
+        core = service.gateway if service is not None else None
+        return NodeState(
+            ready=self.readiness() is None,
+            ports=ports,
+            connections=core.connection_count if core is not None else 0,
+            limit=core.limits.connections_max if core is not None else 0,
+        )
+
 
 def run(settings: GatewaySettings, others: Sequence[Settings] = ()) -> int:
     """Serves until SIGTERM or SIGINT. Returns the exit code: 0: stopped in order; 1: a port cannot be opened.
@@ -73,11 +87,13 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
     inside.announce(GATEWAY_HTTP_PORT_SETTING, settings.gateway_http_host)
     current = CurrentRun()
     http: asyncio.Task[AdminServer] | None = None
+    ports: dict[str, NodePort] = {}
+    node = NodeWriter(settings, "gateway", secrets.token_hex(8), lambda: current.node_state(ports))
     with stop_event() as stop, tls.reloaded_by_signal():
         try:
-            with ExitStack() as ports:
-                listeners = {row: ports.enter_context(closing(row.make(settings, others))) for row in LISTENERS}
-                http_port = ports.enter_context(
+            with ExitStack() as opened:
+                listeners = {row: opened.enter_context(closing(row.make(settings, others))) for row in LISTENERS}
+                http_port = opened.enter_context(
                     closing(
                         listening(
                             settings.gateway_http_host, settings.gateway_http_port, setting=GATEWAY_HTTP_PORT_SETTING
@@ -90,6 +106,12 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
                 http = asyncio.create_task(
                     _serve_http(current, http_port, settings.gateway_http_host, inside, agreements)
                 )
+                for row, listener in listeners.items():
+                    name = DEVICE if row is TCP else row.name
+                    tls_here = tls.on and row is not TCP  # who connects by TCP knows by itself whether TLS is on
+                    ports[name] = NodePort(host=settings.gateway_host, port=listener.port, tls=tls_here)
+                ports[INSIDE] = NodePort(host=settings.gateway_http_host, port=http_port.getsockname()[1])
+                node.start()
                 log.info(
                     "gateway started",
                     **{row.port_key: listener.port for row, listener in listeners.items()},
@@ -111,6 +133,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
                 await asyncio.wait({http})
                 if _serves(http):
                     await http.result().stop()
+            await asyncio.to_thread(node.stop)
             await asyncio.to_thread(agreements.stop)
             if tracer is not None:
                 tracer.close()

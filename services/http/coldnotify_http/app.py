@@ -1,6 +1,8 @@
 """The HTTP service's process: opens the port, watches Kafka, stops in order."""
 
 import asyncio
+import secrets
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,8 +25,12 @@ from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.kafka.kafka_stats import STATISTICS
 from coldnotify_common.log import configure
 from coldnotify_common.memory import Ebb
+from coldnotify_common.nodes import HTTP
+from coldnotify_common.nodes_reader import NodesReader
+from coldnotify_common.nodes_writer import NodePort, NodeState, NodeWriter
 from coldnotify_common.security.address_settings import HTTP_HOSTS_SETTING
 from coldnotify_common.security.authentication import Authenticator
+from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_common.security.shares import Shares, share_of
 from coldnotify_common.security.tls import ServerTls
 from coldnotify_common.stop import stop_event
@@ -46,6 +52,7 @@ from coldnotify_http.matchers_endpoints import MatchersEndpoints
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.node_client import NodeClient
+from coldnotify_http.nodes_endpoints import NodesEndpoints
 from coldnotify_http.outcome_client import OutcomeClient
 from coldnotify_http.overview_endpoints import HttpOverview
 from coldnotify_http.publishing import PublishEndpoints
@@ -68,6 +75,7 @@ _SILENT_S = float(HELLO_S)
 """Limit from a connection to the head of its first request, including TLS; the same as a gateway's for a Hello."""
 _IDLE_S = 75.0
 """Between two requests of a connection: longer than proxies keep theirs, which is 60 s mostly, so they end it."""
+_NODES_WAIT_S = 3.0
 _TICK_S = 0.25
 _STOP_MARGIN_S = 2
 """Beyond the publish timeout and the outcome's, for requests under way: to write the answer."""
@@ -85,11 +93,13 @@ class HttpService:
         self._authenticator = Authenticator(settings)
         self.tls = ServerTls(settings)
         self._tracer = tracer_of(settings, "http")
-        self._asking = NodeClient(settings)
-        self._outcomes = OutcomeClient(settings)
-        self._changing = NodeClient(settings, timeout_s=settings.http_publish_timeout_s)
+        self._nodes = NodesReader(settings)
+        self._node = NodeWriter(settings, "http", secrets.token_hex(8), self._look)
+        self._asking = NodeClient(settings, nodes=self._nodes)
+        self._outcomes = OutcomeClient(settings, self._nodes)
+        self._changing = NodeClient(settings, nodes=self._nodes, timeout_s=settings.http_publish_timeout_s)
         self._overview = HttpOverview(self._asking, settings.http_overdue_s, self._authenticator.holds)
-        self._passing_on = GatewayProxy(settings)
+        self._passing_on = GatewayProxy(settings, self._nodes)
         self._tenancy = Tenancy(settings, "http")
         self.shares = Shares(
             share_of(self._passing_on.open_files.connections_max),
@@ -100,6 +110,7 @@ class HttpService:
         self._ticks: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._not_ready: str | None = "Kafka was not asked yet"
+        self._started_s = time.monotonic()
         self.port = 0
         """The actual one, after start()."""
 
@@ -155,6 +166,8 @@ class HttpService:
             listening(settings.http_host, settings.http_port, setting="COLDNOTIFY_HTTP_PORT / --http-port")
         )
         self.port = self._port.port
+        self._nodes.start()
+        self._node.start()
         self._ticks = asyncio.create_task(self._tick())
         self._watch = asyncio.create_task(self._watch_kafka())
 
@@ -178,6 +191,8 @@ class HttpService:
         await self._changing.close()
         if self._publisher is not None:
             await self._publisher.aclose()
+        await asyncio.to_thread(self._node.stop)
+        await asyncio.to_thread(self._nodes.stop)
         await asyncio.to_thread(self._tenancy.stop)
         if self._tracer is not None:
             await asyncio.to_thread(self._tracer.close)
@@ -202,12 +217,31 @@ class HttpService:
             *ClientChanges(self._changing, metrics, bodies).routes(),
             *ledger_endpoints.routes(self._asking),
             *MatchersEndpoints(self._asking, bodies).routes(),
+            *NodesEndpoints(self._nodes, inside_scheme=InsideTls(settings).scheme).routes(),
             *ListsEndpoints(self._asking, settings.http_overdue_s).routes(),
             *TenantEndpoints(self._tenancy, settings, bodies).routes(),
             *self._overview.routes(),
             *console.routes(),
             *self._passing_on.routes(),
         ]
+
+    def _look(self) -> NodeState:
+        """Returns the state for the record in the nodes topic; another thread calls it."""
+        port = self._port
+        return NodeState(
+            ready=self._not_ready is None,
+            ports={HTTP: NodePort(host=self._settings.http_host, port=self.port, tls=self.tls.on)},
+            connections=port.connections if port is not None else 0,
+            limit=self._passing_on.open_files.connections_max,
+        )
+
+    @property
+    def _nodes_not_ready(self) -> str | None:
+        """The reason to wait, for a moment after the start, until a matcher is known: what is asked of this node then
+        would be answered as if there were none."""
+        if self._asking.matchers or time.monotonic() - self._started_s > _NODES_WAIT_S:
+            return None
+        return "no matcher is known yet"
 
     def _names(self) -> frozenset[str]:
         """Those by which the port may be asked. A proof is nothing that a page with another name could show."""
@@ -234,7 +268,7 @@ class HttpService:
             except KafkaUnavailable as error:
                 reason = str(error)
             interval_s: float = _KAFKA_LOOK_INTERVAL_S
-            if reason is None and (reason := self._tenancy.not_ready) is not None:
+            if reason is None and (reason := self._tenancy.not_ready or self._nodes_not_ready) is not None:
                 interval_s = _TICK_S  # before that, nobody would be held to an agreement
                 say = log.info  # each start begins so, for a fifth of a second: nobody is to look into that
             if reason != self._not_ready:

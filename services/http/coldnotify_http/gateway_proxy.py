@@ -26,13 +26,15 @@ from coldnotify_common.http.web import HttpNotNow, error_response
 from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.http.web_port import has_no_end
 from coldnotify_common.http.web_shares import who_asks
+from coldnotify_common.nodes import WEB
 from coldnotify_common.paced import Paced
 from coldnotify_common.security.shared import Full, Shared
 from coldnotify_common.security.shares import share_of
-from coldnotify_schemas.protocol import HELLO_S
+from coldnotify_schemas.protocol import HELLO_S, WEB_PORT
 from multidict import CIMultiDict
 
 from coldnotify_http import open_files
+from coldnotify_http.node_addresses import NodeAddresses, SeenNodes
 from coldnotify_http.settings import HttpSettings
 
 _paced = Paced(structlog.get_logger())
@@ -66,11 +68,12 @@ T = TypeVar("T")
 class GatewayProxy:
     """GET /v1/connect (WebSocket), POST and OPTIONS /v1/sync, GET /v1/events: asked of the gateways in turn."""
 
-    def __init__(self, settings: HttpSettings) -> None:
+    def __init__(self, settings: HttpSettings, nodes: SeenNodes | None = None) -> None:
         """Raises SettingError."""
-        self._gateways = _urls(settings.http_gateways)
+        said = _urls(settings.http_gateways)
+        self._gateways = NodeAddresses("gateway", WEB, said=said, default=f"127.0.0.1:{WEB_PORT}", nodes=nodes)
         self._turn = itertools.count()
-        if not self._gateways:
+        if settings.http_gateways and not said:
             raise SettingError("COLDNOTIFY_HTTP_GATEWAYS / --http-gateways: is empty")
         try:
             self._tls = ssl.create_default_context(cafile=settings.http_gateways_ca or None)
@@ -134,8 +137,9 @@ class GatewayProxy:
             yield
 
     def _in_turn(self) -> list[str]:
-        first = next(self._turn) % len(self._gateways)
-        return self._gateways[first:] + self._gateways[:first]
+        gateways = [_url(one) for one in self._gateways.now(ready=True)]
+        first = next(self._turn) % max(1, len(gateways))
+        return gateways[first:] + gateways[:first]
 
     # --- one request, one answer
 
@@ -305,8 +309,11 @@ def _headers(request: web.Request) -> CIMultiDict[str]:
 
 def _urls(addresses: str) -> list[str]:
     """host:port or http[s]://host:port, separated by commas."""
-    entries = [entry.strip().rstrip("/") for entry in addresses.split(",") if entry.strip()]
-    return [entry if "://" in entry else f"http://{entry}" for entry in entries]
+    return [_url(entry.strip().rstrip("/")) for entry in addresses.split(",") if entry.strip()]
+
+
+def _url(address: str) -> str:
+    return address if "://" in address else f"http://{address}"
 
 
 def _stopping() -> web.HTTPException:

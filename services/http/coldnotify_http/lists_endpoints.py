@@ -23,7 +23,7 @@ from coldnotify_common.security.shared import Who
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify_http.ledger_endpoints import later, sees_addresses
-from coldnotify_http.node_client import NodeAnswer, NodeClient, good, path
+from coldnotify_http.node_client import NO_MATCHER, NodeAnswer, NodeClient, good, path
 from coldnotify_http.overview_endpoints import AnsweredPartitions
 
 LISTS_MAX = 16
@@ -125,7 +125,7 @@ class ListsEndpoints:
         if identity is not None and not identity.is_operator:
             bounds = bounds | {"domains": identity.publishes}
         if not self._asking.matchers:
-            return later("COLDNOTIFY_MATCHER / --matcher: is empty, so no matcher can be asked")
+            return later(NO_MATCHER)
         query = {name: value for name, value in request.query.items() if name != "address"}
         answers = await self._asking.every_matcher(
             path(kind, **query), "POST", json.dumps(bounds).encode(), who=who_asks(request)

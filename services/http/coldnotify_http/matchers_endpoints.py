@@ -9,7 +9,7 @@ from coldnotify_common.http.web_auth import IDENTITY
 from coldnotify_common.http.web_shares import who_asks
 
 from coldnotify_http.ledger_endpoints import as_it_is, later
-from coldnotify_http.node_client import NodeAnswer, NodeClient
+from coldnotify_http.node_client import NO_MATCHER, NodeAnswer, NodeClient
 from coldnotify_http.request_parts import Bodies
 
 PARTITIONS, REMOVALS = "/v1/partitions", "/v1/removals"
@@ -44,7 +44,7 @@ def _together(answers: list[NodeAnswer]) -> web.Response:
         for refusal in (one for one in answers if one.status in _REFUSED):
             return as_it_is(refusal)
         why = "; ".join(f"matcher {one.address}: {one.error}" for one in answers)
-        return later(why or "COLDNOTIFY_MATCHER / --matcher: is empty, so no matcher can be asked")
+        return later(why or NO_MATCHER)
     rows = [{"matcher": one.address, **row} for one in done for row in one.body["items"]]
     rows.sort(key=lambda row: (row["partition"], row["matcher"]))
     return json_answer({"items": rows, "matchers": [_matcher(one) for one in answers]})

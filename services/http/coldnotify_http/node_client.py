@@ -12,15 +12,19 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, TCPConnector
+from coldnotify_common.nodes import INSIDE
 from coldnotify_common.security.fair_turns import Turns
 from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_common.security.shared import Who
 from coldnotify_common.settings import SettingError
 from coldnotify_schemas.host_port import parse_host_port
+from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
 from yarl import URL
 
+from coldnotify_http.node_addresses import NodeAddresses, SeenNodes
 from coldnotify_http.settings import HttpSettings
 
+NO_MATCHER = "no matcher is known: none has a record in the nodes topic (COLDNOTIFY_MATCHER / --matcher names some)"
 _NOT_HERE = frozenset((503, 405))
 """405: a matcher of a release that knows no such request. Another may serve the group."""
 _ANSWER_BYTES_MAX = 8 * 1024 * 1024
@@ -77,17 +81,41 @@ def path(*parts: str, **query: object) -> str:
 
 
 class NodeClient:
-    """The matchers and gateways of the settings."""
+    """The matchers and gateways of the settings, or of the nodes topic."""
 
-    def __init__(self, settings: HttpSettings, *, timeout_s: float | None = None) -> None:
+    def __init__(
+        self, settings: HttpSettings, *, nodes: SeenNodes | None = None, timeout_s: float | None = None
+    ) -> None:
         """`timeout_s`: how long an answer may take; None: as for a look. Raises SettingError."""
-        self.matchers = addresses(settings.matcher, "matcher")
-        self.gateways = addresses(settings.gateway_http, "gateway_http")
+        self._matchers = NodeAddresses(
+            "matcher",
+            INSIDE,
+            said=addresses(settings.matcher, "matcher"),
+            default=f"127.0.0.1:{MATCHER_PORT}",
+            nodes=nodes,
+        )
+        self._gateways = NodeAddresses(
+            "gateway",
+            INSIDE,
+            said=addresses(settings.gateway_http, "gateway_http"),
+            default=f"127.0.0.1:{GATEWAY_HTTP_PORT}",
+            nodes=nodes,
+        )
         self._tls = InsideTls(settings)
         self._timeout_s = settings.http_look_timeout_s if timeout_s is None else timeout_s
         self._session: ClientSession | None = None
         self._turns: dict[str, Turns] = {}
         """By address."""
+
+    @property
+    def matchers(self) -> list[str]:
+        """The matchers' addresses at the moment."""
+        return self._matchers.now()
+
+    @property
+    def gateways(self) -> list[str]:
+        """The gateways' addresses at the moment."""
+        return self._gateways.now()
 
     async def close(self) -> None:
         """Lets the connections go."""
@@ -102,11 +130,10 @@ class NodeClient:
 
         With another method all are asked, too: one that does not serve the group does nothing.
         """
-        if not self.matchers:
-            raise NobodyAnswers("COLDNOTIFY_MATCHER / --matcher: is empty, so no matcher can be asked")
-        tasks = [
-            asyncio.ensure_future(self._ask(one, path, method=method, body=body, who=who)) for one in self.matchers
-        ]
+        matchers = self.matchers
+        if not matchers:
+            raise NobodyAnswers(NO_MATCHER)
+        tasks = [asyncio.ensure_future(self._ask(one, path, method=method, body=body, who=who)) for one in matchers]
         refused: dict[str, NodeAnswer] = {}
         try:
             for task in asyncio.as_completed(tasks):
@@ -118,7 +145,7 @@ class NodeClient:
             for one in tasks:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        answers = [refused[one] for one in self.matchers if one in refused]
+        answers = [refused[one] for one in matchers if one in refused]
         raise NobodyAnswers("; ".join(f"matcher {one.address}: {one.error}" for one in answers), answers)
 
     async def every_matcher(
@@ -126,14 +153,14 @@ class NodeClient:
     ) -> list[NodeAnswer]:
         """All answers, also of those that could not be asked. `text`: the body is text, not JSON."""
         asked = (self._ask(one, path, text=text, method=method, body=body, who=who) for one in self.matchers)
-        return list(await asyncio.gather(*asked))
+        return [*await asyncio.gather(*asked), *_silent(self._matchers)]
 
     async def every_gateway(
         self, path: str, method: str = "GET", body: bytes | None = None, *, text: bool = False, who: Who = None
     ) -> list[NodeAnswer]:
         """The same as every_matcher(), for gateways."""
         asked = (self._ask(one, path, text=text, method=method, body=body, who=who) for one in self.gateways)
-        return list(await asyncio.gather(*asked))
+        return [*await asyncio.gather(*asked), *_silent(self._gateways)]
 
     async def _ask(
         self,
@@ -177,6 +204,14 @@ class NodeClient:
             return _failed(address, str(error) or type(error).__name__)
         except ValueError:
             return _failed(address, "its answer is not JSON")
+
+
+def _silent(addresses: NodeAddresses) -> list[NodeAnswer]:
+    """Returns an answer for each node that has written no record for too long, and is not asked."""
+    return [
+        _failed(address, f"it has written no record for {age_s:.0f} s")._replace(reached=False)
+        for address, age_s in addresses.silent()
+    ]
 
 
 def _failed(address: str, words: str) -> NodeAnswer:

@@ -16,6 +16,7 @@ from coldnotify_schemas.records import PublicRecord
 
 from coldnotify_http.bodies import Named
 from coldnotify_http.ledger_endpoints import answered
+from coldnotify_http.node_addresses import SeenNodes
 from coldnotify_http.node_client import NobodyAnswers, NodeAnswer, NodeClient, path
 from coldnotify_http.settings import HttpSettings
 
@@ -38,10 +39,10 @@ _About = tuple[str, str, int]
 class OutcomeClient:
     """Uses separate connections, so that requests for the ledger do not wait behind publishers."""
 
-    def __init__(self, settings: HttpSettings) -> None:
+    def __init__(self, settings: HttpSettings, nodes: SeenNodes | None = None) -> None:
         """Raises SettingError."""
         self._timeout_s = settings.outcome_timeout_s
-        self._asking = NodeClient(settings, timeout_s=self._timeout_s)
+        self._asking = NodeClient(settings, nodes=nodes, timeout_s=self._timeout_s)
         self._waiting: dict[_About, list[tuple[int, asyncio.Future[Mapping[str, Any] | str]]]] = {}
         """Offsets that are in no question yet, with who waits."""
         self._under_way: Counter[_About] = Counter()

@@ -9,8 +9,7 @@ from coldnotify_common.security.inside_tls import AskInsideSettings
 from coldnotify_common.security.tls import SecureSettings
 from coldnotify_common.settings import setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
-from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
-from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX, WEB_PORT
+from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +42,9 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
         minimum=1000,
     )
     http_gateways: str = setting(
-        f"127.0.0.1:{WEB_PORT}",
+        "",
         "web ports of the gateways, [https://]host:port[,...]; /v1/connect, /v1/sync and /v1/events are passed on "
-        "to one of them",
+        "to one of them; empty: those in the nodes topic",
     )
     http_gateways_ca: str = setting(
         "", "PEM file of the authorities that sign the certificates of gateways with https://; empty: the system's"
@@ -69,9 +68,13 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
         minimum=0.1,
     )
     matcher: str = setting(
-        f"127.0.0.1:{MATCHER_PORT}", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
+        "",
+        "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions; empty: those in the nodes "
+        "topic",
     )
-    gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
+    gateway_http: str = setting(
+        "", "HTTP ports of all gateways, host:port[,host:port]; empty: those in the nodes topic"
+    )
     http_kafka_data: str = setting(
         "",
         "directory with Kafka's data, if it is on this machine: the room on its disk becomes a metric; `coldnotify "

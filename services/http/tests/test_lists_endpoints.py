@@ -16,6 +16,7 @@ from coldnotify_http import lists_endpoints
 from coldnotify_http.lists_endpoints import ListsEndpoints
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.settings import HttpSettings
+from coldnotify_testkit.nodes_double import NodesDouble
 from coldnotify_testkit.served_routes import served, served_alone
 
 NOWHERE = "127.0.0.1:1"
@@ -127,8 +128,9 @@ async def test_a_matcher_without_an_answer_is_named_and_one_of_an_older_release_
     async with node([]) as (url, _, _):
         status, shown = await ask(url, "clients")
         assert (status, f"matcher {NOWHERE}: " in shown["error"]) == (503, True)
-    async with node(identity=OPERATOR) as (url, _, _):
-        assert (await ask(url, "groups"))[1]["error"].startswith("COLDNOTIFY_MATCHER / --matcher: is empty")
+    asking = NodeClient(HttpSettings(), nodes=NodesDouble())
+    async with served_alone(ListsEndpoints(asking, overdue_s=77).routes()) as url:
+        assert (await ask(url, "groups"))[1]["error"].startswith("no matcher is known")
 
 
 async def test_others_than_operators_see_their_domains_and_no_addresses() -> None:

@@ -13,6 +13,7 @@ from coldnotify_common.http.web import json_errors
 from coldnotify_http.outcome_client import OutcomeClient
 from coldnotify_http.settings import HttpSettings
 from coldnotify_schemas.records import PublicRecord
+from coldnotify_testkit.nodes_double import NodesDouble
 from coldnotify_testkit.served_routes import served
 
 NEWEST = {"version": 9, "incarnation": 1, "published_ms": 1000}
@@ -47,7 +48,7 @@ def routes(outcomes: Callable[[web.Request], Awaitable[web.Response]], matcher: 
 
 @asynccontextmanager
 async def asking(*matchers: str, timeout_s: float = 10) -> AsyncIterator[OutcomeClient]:
-    one = OutcomeClient(HttpSettings(matcher=",".join(matchers), http_look_timeout_s=timeout_s))
+    one = OutcomeClient(HttpSettings(matcher=",".join(matchers), http_look_timeout_s=timeout_s), NodesDouble())
     try:
         yield one
     finally:
@@ -154,7 +155,7 @@ async def test_an_outcome_that_no_matcher_gives_in_time_is_unknown_with_a_reason
         async with asking(one, "127.0.0.1:1", timeout_s=0.5) as outcomes:
             (found,) = await outcomes.of("d", "g", [published("o", 1)])
             assert f"matcher {one}: no answer within 0.5 s; matcher 127.0.0.1:1: " in found.reason
-        async with asking("", timeout_s=0.5) as outcomes:
+        async with asking(timeout_s=0.5) as outcomes:
             assert "--matcher" in (await outcomes.of("d", "g", [published("o", 1)]))[0].reason
         async with asking(of_before, timeout_s=30) as outcomes:
             assert (await outcomes.of("d", "g", [published("o", 1)]))[0] == Outcome.unknown("404: Not Found")

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 from coldnotify_common.log import configure
+from coldnotify_common.nodes import INSIDE
+from coldnotify_common.nodes_writer import NodePort, NodeState, NodeWriter
 from coldnotify_common.security.inside import Inside
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
@@ -46,6 +48,7 @@ def run(settings: MatcherSettings) -> int:
             make_worker=lambda stop: MatcherWorker(settings, stop, tracer, tenancy, clock),
             routes=lambda current: _routes(current, settings),
             on_reload=metrics.RELOADS.inc,
+            beside=lambda current, port: _node(settings, current, port),
         )
     finally:
         tenancy.stop()
@@ -53,6 +56,16 @@ def run(settings: MatcherSettings) -> int:
             tracer.close()
     log.info("matcher stopped")
     return code
+
+
+def _node(settings: MatcherSettings, current: CurrentWorker[MatcherWorker], port: int) -> NodeWriter:
+    """Returns the writer of this matcher's record. Raises SettingError."""
+    ports = {INSIDE: NodePort(host=settings.matcher_host, port=port)}
+
+    def look() -> NodeState:
+        return NodeState(ready=current.readiness() is None, ports=ports)
+
+    return NodeWriter(settings, "matcher", settings.matcher_id, look)
 
 
 def _routes(current: CurrentWorker[MatcherWorker], settings: MatcherSettings) -> "list[AbstractRouteDef]":

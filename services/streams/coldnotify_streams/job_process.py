@@ -8,7 +8,7 @@ import gc
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -72,11 +72,13 @@ def serve(
     make_worker: Callable[[StopFlag], W],
     routes: Routes[W],
     on_reload: Callable[[], None],
+    beside: "Callable[[CurrentWorker[W], int], AbstractContextManager[object]]" = lambda current, port: nullcontext(),
 ) -> int:
     """Serves until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened.
 
     `routes`: called when the HTTP port is served, for routes beside /healthz, /readyz and /metrics. `on_reload`: called
-    when a run has failed. `what`: the job's description at /. `api`: the kind of port, one of openapi.PORTS.
+    when a run has failed. `beside`: called with the HTTP port's number; entered while the job runs.
+    `what`: the job's description at /. `api`: the kind of port, one of openapi.PORTS.
     """
     inside.announce(port.setting, port.host)
     current: CurrentWorker[W] = CurrentWorker()
@@ -85,10 +87,11 @@ def serve(
     except ListenError as error:
         log.error("cannot start", error=str(error))
         return 1
-    with closing(listener), stop_flag() as stop:
+    port_number: int = listener.getsockname()[1]
+    with closing(listener), beside(current, port_number), stop_flag() as stop:
         http = _HttpPort(current, listener, port.host, inside, stop, routes, what, api)
         http.start()
-        log.info(f"{name} started", http_port=listener.getsockname()[1], kafka=kafka)
+        log.info(f"{name} started", http_port=port_number, kafka=kafka)
         retry_s = RETRY_FIRST_S
         while not stop.is_set():
             worker = current.worker = make_worker(stop)

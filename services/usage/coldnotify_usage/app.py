@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import secrets
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ from coldnotify_common.errors import ServiceError
 from coldnotify_common.http.admin import AdminServer
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicLooks
 from coldnotify_common.log import configure
+from coldnotify_common.nodes import INSIDE
+from coldnotify_common.nodes_writer import NodePort, NodeState, NodeWriter
 from coldnotify_common.paced import PacedRecords
 from coldnotify_common.security.inside import Inside
 from coldnotify_common.stop import stop_event
@@ -95,9 +98,18 @@ class UsageService:
             inside=self._inside,
             what="a worker of the usage job, which measures what tenants use; this port is for looking in",
         )
+        ports: dict[str, NodePort] = {}
+        node = NodeWriter(
+            settings,
+            "usage",
+            secrets.token_hex(8),
+            lambda: NodeState(ready=self.readiness() is None, ports=ports),
+        )
         with stop_event() as stop:
             bound = asyncio.ensure_future(_bound_stop(stop))
             await admin.start()
+            ports[INSIDE] = NodePort(host=settings.usage_host, port=admin.port)
+            node.start()
             log.info("usage job started", http_port=admin.port, kafka=settings.kafka)
             try:
                 partitions = await self._wait_for_topics(stop)
@@ -107,6 +119,7 @@ class UsageService:
                 _end_within(STOP_S, 0 if stop.is_set() else 1)
                 raise
             finally:
+                await asyncio.to_thread(node.stop)
                 await admin.stop()
                 bound.cancel()
 

@@ -23,9 +23,10 @@ ROW = PartRow(
     doctor="http",
     ready_key="http",
     flags=(
-        "--matcher={matcher}",
-        "--gateway-http={gateway}",
-        "--http-gateways={scheme}://{web}",
+        # It finds them by the nodes topic, whatever the environment names.
+        "--matcher=",
+        "--gateway-http=",
+        "--http-gateways=",
         "--http-gateways-ca={ca}",
         "--http-kafka-data={data}",
     ),
