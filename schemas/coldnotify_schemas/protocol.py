@@ -88,7 +88,7 @@ FRESH_EXTRA_S = 20
 SILENCE_FACTOR = 1.5
 """Either side gives up the other after so many keepalives and SILENCE_EXTRA_S: a Ping may be late."""
 SILENCE_EXTRA_S = 10
-"""For the way over a slow link."""
+"""For the way over a slow link; one keepalive, if that is shorter."""
 
 # After the end
 

@@ -120,7 +120,9 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
                 )
                 http.add_done_callback(lambda ended: None if _serves(ended) else stop.set())
                 await _run_after_run(
-                    lambda: GatewayService(settings, listeners, authenticator, tls, tracer, agreements), current, stop
+                    lambda: GatewayService(settings, listeners, authenticator, tls, tracer, agreements, inside),
+                    current,
+                    stop,
                 )
                 if http.done():
                     http.result()  # raises its error if that has stopped the process

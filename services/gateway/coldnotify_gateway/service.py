@@ -14,6 +14,7 @@ from typing import Any, TypeVarTuple
 import structlog
 from coldnotify_common.memory import Ebb
 from coldnotify_common.security.authentication import Authenticator
+from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_common.security.tls import ServerTls
 from coldnotify_common.tracing import Tracer
 
@@ -23,14 +24,16 @@ from coldnotify_gateway.core.session_publishes import AskedAgreements, WithoutLi
 from coldnotify_gateway.drain_pace import DrainPace
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.inbox_reader import InboxReader, Read
+from coldnotify_gateway.kafka_watch import KafkaWatch
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.listeners.listener import Listener, Serving
 from coldnotify_gateway.listeners.port import LINGER_S
 from coldnotify_gateway.listeners.row import ListenerRow
 from coldnotify_gateway.open_files import connections_possible
+from coldnotify_gateway.peers import Peers
 from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.request_writer import RequestWriter
-from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_gateway.settings import GatewaySettings, peers_of
 from coldnotify_gateway.shell import GatewayShell
 from coldnotify_gateway.topics_watch import GatewayTopics, GatewayTopicsWatch
 
@@ -38,6 +41,8 @@ log = structlog.get_logger()
 Arguments = TypeVarTuple("Arguments")
 
 _TICK_S = 0.25
+_HELLOS_STEP_S = 0.025
+"""Interval at which waiting Hellos are taken. Acks and Pings are heard between."""
 _DRAIN_STEP_S = 0.05
 _FLUSH_SHARE = 0.3
 """Share of the time for stopping that is reserved for the last writes to Kafka."""
@@ -54,6 +59,7 @@ class GatewayService:
         tls: ServerTls,
         tracer: Tracer | None = None,
         agreements: AskedAgreements | None = None,
+        inside: InsideTls | None = None,
     ) -> None:
         self._settings = settings
         self._agreements = agreements or WithoutLimits()
@@ -74,6 +80,13 @@ class GatewayService:
         )
         self._publications = PublicationWriter(settings, self._from_thread(self._on_published))
         self._retentions = settings.retentions()
+        named = peers_of(settings.gateway_peers)
+        self._kafka = KafkaWatch(
+            settings.gateway_isolated_after_s,
+            settings.gateway_drain_per_s,
+            Peers(None if inside is None else inside.client),
+            lambda: named,
+        )
         self._shell: GatewayShell | None = None
         self.reader: InboxReader | None = None
         self.clock_offset_s = time.time() - self._loop.time()
@@ -109,6 +122,11 @@ class GatewayService:
         """Returns the histogram of live notifications' times from the publish to the socket."""
         return self._shell.latency if self._shell is not None else Latency()
 
+    @property
+    def kafka_heard_s(self) -> float:
+        """Returns the time since Kafka last answered anything, in s."""
+        return self._kafka.heard_s
+
     def now_s(self) -> float:
         """Returns the time of the core's clock."""
         return self._loop.time()
@@ -119,6 +137,8 @@ class GatewayService:
             return self._unavailable
         if not self._assigned.done():
             return "the inbox is not assigned yet"
+        if (reason := self._kafka.readiness()) is not None:
+            return reason
         return None if self._accepting and len(self._serving) == len(self._listeners) else "no connections are accepted"
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -146,6 +166,7 @@ class GatewayService:
                 ticking.cancel()
             stopped.cancel()
             watch.stop()
+            self._kafka.stop()
             for serving in self._serving:
                 await serving.stop()
             await self._stop_threads()
@@ -226,7 +247,13 @@ class GatewayService:
                 connections += serving.connections
                 peak += serving.take_connection_peak()
             ebb.tick(connections, self.now_s(), peak)
-            await asyncio.sleep(_TICK_S)
+            self._kafka.tick(shell)
+            next_s = self.now_s() + _TICK_S
+            while (left_s := next_s - self.now_s()) > 0:
+                if shell.gateway.hellos_waiting:
+                    shell.do(shell.gateway.take_hellos(self.now_s()))
+                    left_s = min(left_s, _HELLOS_STEP_S)
+                await asyncio.sleep(left_s)
 
     def _on_task_ended(self, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
@@ -278,6 +305,7 @@ class GatewayService:
         return call
 
     def _on_topics(self, topics: GatewayTopics, inboxes: int) -> None:
+        self._kafka.heard()
         if self._unavailable is not None:
             log.info("Kafka is there", kafka=self._settings.kafka)
         self._unavailable = None
@@ -297,6 +325,7 @@ class GatewayService:
             self._assigned.set_result(None)
 
     def _on_records(self, records: Sequence[Read]) -> None:
+        self._kafka.heard()
         assert self._shell is not None
         assert self.reader is not None
         self._shell.on_records(records, self.reader.handled)

@@ -8,6 +8,7 @@ from coldnotify_common.security.shares import share_of
 from coldnotify_common.security.tls import SecureSettings
 from coldnotify_common.settings import setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
+from coldnotify_schemas.host_port import parse_host_port
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT
 from coldnotify_schemas.protocol import (
     ANSWER_S,
@@ -25,6 +26,22 @@ from coldnotify_gateway.listeners.tcp.settings import TcpSettings
 from coldnotify_gateway.listeners.web.settings import WebSettings
 
 GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
+
+
+def peers_of(text: str) -> list[tuple[str, int]]:
+    """Returns the hosts and ports of host:port[,host:port]. Raises ValueError."""
+    found = []
+    for word in filter(None, map(str.strip, text.split(","))):
+        try:
+            found.append(parse_host_port(word))
+        except ValueError as error:
+            raise ValueError(f"{word[:80]!r} {error}") from None
+    return found
+
+
+def check_host_ports(text: str) -> None:
+    """Raises ValueError unless the text is host:port[,host:port]."""
+    peers_of(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +127,20 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         # A client that receives nothing for WELCOME_S gives up, and a Wait has to reach it before that.
         maximum=WELCOME_S / 2,
     )
+    gateway_hellos_per_s: float = setting(
+        0, "Hellos per second that are handled; the others wait, and are told for how long; 0: all at once", minimum=0
+    )
+    gateway_isolated_after_s: float = setting(
+        15,
+        "seconds without any answer of Kafka after which other gateways are asked if Kafka answers them; if so, "
+        "clients are sent away; 0: never",
+        minimum=0,
+    )
+    gateway_peers: str = setting(
+        "",
+        "HTTP ports of other gateways to ask, host:port[,host:port]; empty: those in the nodes topic",
+        check=check_host_ports,
+    )
     gateway_request_timeout_s: float = setting(
         5, "seconds after which a request that Kafka has not accepted is given up", minimum=0.1
     )
@@ -138,6 +169,7 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
             unidentified_max=self.gateway_unidentified_max,
             unidentified_share_max=share_of(self.gateway_unidentified_max),
             sync_chunks_max=self.gateway_sync_chunks_max,
+            hellos_per_s=self.gateway_hellos_per_s,
             keepalive_default_s=self.gateway_keepalive_s,
             keepalive_max_s=self.gateway_keepalive_max_s,
             ask_again_s=self.gateway_ask_again_s,

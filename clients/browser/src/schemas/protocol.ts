@@ -98,7 +98,7 @@ export const FRESH_EXTRA_S = 20;
 /** Either side gives up the other after so many keepalives and SILENCE_EXTRA_S: a Ping may be late. */
 export const SILENCE_FACTOR = 1.5;
 
-/** For the way over a slow link. */
+/** For the way over a slow link; one keepalive, if that is shorter. */
 export const SILENCE_EXTRA_S = 10;
 
 // After the end

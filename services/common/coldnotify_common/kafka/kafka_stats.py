@@ -33,6 +33,7 @@ class _Window(msgspec.Struct):
 class _Broker(msgspec.Struct):
     nodeid: int = -1
     state: str = ""
+    rx: int = 0
     txerrs: int = 0
     rxerrs: int = 0
     req_timeouts: int = 0
@@ -122,6 +123,8 @@ class KafkaStatistics(Collector):
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._last: dict[str, tuple[float, _Statistics]] = {}
+        self.heard_s = float("-inf")
+        """When statistics showed last that Kafka had answered any of the clients, by the clock."""
 
     def options(self, client: str, client_id: str) -> dict[str, Any]:
         """Returns options for a polled Producer or Consumer. `client`: its purpose, and its name in labels and logs.
@@ -129,9 +132,18 @@ class KafkaStatistics(Collector):
         `client_id`: its name in Kafka. A later client of the same name replaces the former one.
         """
 
+        answered: dict[str, int] = {}
+
         def take(text: str) -> None:
             try:
-                self._last[client] = self._clock_s(), _decode(text)
+                statistics = _decode(text)
+                now_s = self._clock_s()
+                answers = {name: broker.rx for name, broker in statistics.brokers.items()}
+                if any(count > answered.get(name, 0) for name, count in answers.items()):
+                    self.heard_s = now_s
+                answered.clear()
+                answered.update(answers)
+                self._last[client] = now_s, statistics
             except msgspec.DecodeError as error:
                 # An exception would end the thread that polls.
                 log.warning("Kafka client's statistics not understood", kafka_client=client, error=str(error))

@@ -1,5 +1,7 @@
 """The gateway's connections, identified or not: counts them by address, and closes them."""
 
+from collections.abc import Iterator
+
 from coldnotify_common.addresses import subscriber
 from coldnotify_common.security.places import Places
 from coldnotify_common.security.shares import Shares
@@ -8,6 +10,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core.come_back import AS_YOU_LIKE, ComeBack
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.dialects import CRC
 from coldnotify_gateway.core.identified import Identified
@@ -35,6 +38,8 @@ class Connections:
         timers: Timers[Unidentified | Identified],
     ) -> None:
         self.by_peer: dict[Peer, Unidentified | Identified] = {}
+        self.home_count = 0
+        """Number of sessions whose client is at home here."""
         self._peak = 0
         self.views: list[PartitionView[Identified]] = [PartitionView(partition) for partition in range(partitions)]
         self._unidentified: Places[Peer] = Places(limits.unidentified_max, limits.unidentified_share_max or None)
@@ -129,6 +134,17 @@ class Connections:
                 f"{self.shares.of(address)} connections of this address are open, no more are taken",
             )
 
+    def wait(self, connection: Unidentified) -> None:
+        """Takes a connection whose Hello waits for its turn out of those that have said none."""
+        connection.wait()
+        self._unidentified.discard(connection.peer)
+
+    def sessions_to_move(self, before_s: float) -> Iterator[Identified]:
+        """Yields sessions that began before that time, of clients that know other gateways and are not at home."""
+        for one in self.by_peer.values():
+            if isinstance(one, Identified) and one.moves and not one.at_home and one.connected_s < before_s:
+                yield one
+
     @property
     def unidentified_count(self) -> int:
         """Returns the number of connections without a Hello."""
@@ -141,6 +157,7 @@ class Connections:
         session = Identified(connection, hello, self._last_number, view, now_s, self._limits, may_publish=may_publish)
         view.add(session, now_s, self._limits.beat_s)
         self.by_peer[connection.peer] = session
+        self.home_count += session.at_home
         self._unidentified.discard(connection.peer)
         self._timers.forget(connection)
         return session
@@ -156,20 +173,30 @@ class Connections:
         if isinstance(connection, Unidentified):
             self._unidentified.discard(connection.peer)
             return []
+        self.home_count -= connection.at_home
         connection.view.remove(connection, now_s)
         return [self._requests.leave(connection)] if leave else []
 
     def close(
-        self, connection: Unidentified | Identified, code: int, reason: str, now_s: float, *, leave: bool = True
+        self,
+        connection: Unidentified | Identified,
+        code: int,
+        reason: str,
+        now_s: float,
+        *,
+        leave: bool = True,
+        come_back: ComeBack = AS_YOU_LIKE,
     ) -> list[Output]:
         """Sends Close to the client, then ends the connection."""
-        refused = self.refuse(connection.peer, code, reason, connection.dialect)
+        refused = self.refuse(connection.peer, code, reason, connection.dialect, come_back)
         return [*refused, *self.remove(connection, now_s, leave=leave)]
 
-    def refuse(self, peer: Peer, code: int, reason: str, dialect: Dialect | None) -> list[Output]:
+    def refuse(
+        self, peer: Peer, code: int, reason: str, dialect: Dialect | None, come_back: ComeBack = AS_YOU_LIKE
+    ) -> list[Output]:
         """Sends Close to a connection that was never added, and ends it."""
         self._counters.closes[code] += 1
-        return [Send(peer, [encoding.close(code, reason, (dialect or CRC).encode)]), Finish(peer)]
+        return [Send(peer, [encoding.close(code, reason, (dialect or CRC).encode, come_back)]), Finish(peer)]
 
     def sessions(self) -> list[Identified]:
         """Returns all sessions, sorted by number."""

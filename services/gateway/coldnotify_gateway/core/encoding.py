@@ -18,6 +18,7 @@ from coldnotify_schemas.wire_pb2 import (
     Welcome,
 )
 
+from coldnotify_gateway.core.come_back import AS_YOU_LIKE, ComeBack
 from coldnotify_gateway.core.freshness import NO_AGE_SAID, AgesSaid
 from coldnotify_gateway.core.stream import CHANNELS, NONE, or_none
 from coldnotify_gateway.core.told import Dialect, Encode, Fence, Frame, Told, of_entry
@@ -200,6 +201,8 @@ def wait(seconds: int, encode: Encode) -> Frame:
     return plain(GatewayFrame(wait=Wait(seconds=seconds)), encode)
 
 
-def close(code: int, reason: str, encode: Encode) -> Frame:
+def close(code: int, reason: str, encode: Encode, come_back: ComeBack = AS_YOU_LIKE) -> Frame:
     """Returns a Close, which ends the session."""
-    return plain(GatewayFrame(close=Close(code=code, reason=reason)), encode)
+    retry_after_s, not_here_s = come_back
+    said = Close(code=code, reason=reason, retry_after_s=retry_after_s, not_here_s=not_here_s)
+    return plain(GatewayFrame(close=said), encode)

@@ -4,7 +4,9 @@ Handlers return outputs, which the shell carries out in order. `now_s` is the ti
 """
 
 from collections.abc import Callable
+from itertools import islice
 
+from coldnotify_common.placement.fair_shares import BALANCE_NOT_HERE_S, REST_S, GatewayShare, Outlook
 from coldnotify_common.security.shares import Shares
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.close_codes import CloseCode
@@ -14,11 +16,15 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core.come_back import ComeBack
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.dialects import CRC
 from coldnotify_gateway.core.fan_outs import FanOuts
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.from_matcher import FromMatcher, RecordIntake
+from coldnotify_gateway.core.hello_pace import HelloPace, WaitingHello
+from coldnotify_gateway.core.hello_refusals import CUT_OFF_NOT_HERE_S, HelloRefusals
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, PublishRecord, Send
@@ -87,6 +93,8 @@ class Gateway:
             self._publishing,
             self.counters,
         )
+        self._hello_refusals = HelloRefusals()
+        self._pace = HelloPace(limits.hellos_per_s)
         self._acks_due_s = NEVER_S
         self._ticked_s: float | None = None
         self._going_away = False
@@ -97,6 +105,25 @@ class Gateway:
     def connection_count(self) -> int:
         """Returns the number of open connections, identified or not."""
         return len(self._connections.by_peer)
+
+    @property
+    def session_count(self) -> int:
+        """Returns the number of sessions."""
+        return sum(len(view.sessions) for view in self._connections.views)
+
+    @property
+    def home_count(self) -> int:
+        """Returns the number of sessions whose client is at home here."""
+        return self._connections.home_count
+
+    @property
+    def hellos_waiting(self) -> int:
+        """Returns the number of Hellos that wait for their turn."""
+        return len(self._pace)
+
+    def share(self, weight: float = 1.0) -> GatewayShare:
+        """Returns the numbers by which gateways compare themselves."""
+        return GatewayShare(self.connection_count, self.limits.connections_max, weight, self.home_count)
 
     def take_connection_peak(self) -> int:
         """Returns the highest number of simultaneous connections since the last call."""
@@ -213,17 +240,65 @@ class Gateway:
             except FrameError as error:
                 raise of_frame_error(error) from None
         except Violation as violation:
-            closing = self._connections.by_peer[peer]
-            outputs += self._connections.close(closing, violation.code, violation.reason, now_s)
+            outputs += self._refuse(self._connections.by_peer[peer], violation, now_s)
         return self._counted(outputs)
+
+    def _refuse(self, closing: Unidentified | Identified, violation: Violation, now_s: float) -> list[Output]:
+        return self._connections.close(closing, violation.code, violation.reason, now_s, come_back=violation.come_back)
 
     def _on_client_frame(self, connection: Unidentified | Identified, body: bytes, now_s: float) -> list[Output]:
         if isinstance(connection, Identified):
             return self._from_client.on_frame(connection, body, now_s)
+        if connection.kept is not None:
+            return self._keep(connection, body)
         hello = connection.on_frame(body)
         if hello is None:
             return []
+        self._check_hello(hello)
         may_publish = self._admit(connection.peer, hello)
+        if self._pace.takes_at_once(now_s):
+            return self._begin(connection, hello, now_s, may_publish=may_publish)
+        seconds = self._pace.backlog_s
+        if self._pace.full:
+            reason = "too many clients wait for their turn"
+            raise Violation(CloseCode.OVERLOADED, reason, ComeBack(retry_after_s=seconds))
+        self._pace.wait(WaitingHello(connection.peer, hello, may_publish, len(body)))
+        self._connections.wait(connection)
+        return [Send(connection.peer, [encoding.wait(seconds, (connection.dialect or CRC).encode)])]
+
+    def _check_hello(self, hello: Hello) -> None:
+        own = self.share()
+        self._hello_refusals.check(hello, own._replace(connections=own.connections - 1))
+
+    def _keep(self, connection: Unidentified, body: bytes) -> list[Output]:
+        """Keeps a frame that came while the Hello waits."""
+        assert connection.kept is not None
+        if self._pace.full or sum(map(len, connection.kept)) + len(body) > self.limits.frame_bytes_max:
+            raise Violation(CloseCode.PROTOCOL_ERROR, "too much came before Welcome")
+        connection.kept.append(body)
+        self._pace.kept(len(body))
+        return []
+
+    def take_hellos(self, now_s: float) -> list[Output]:
+        """Takes the waiting Hellos whose turn has come."""
+        outputs: list[Output] = []
+        while (waiting := self._pace.next(now_s)) is not None:
+            connection = self._connections.by_peer.get(waiting.peer)
+            if not isinstance(connection, Unidentified) or connection.kept is None:
+                self._pace.give_back()
+                continue
+            try:
+                self._check_hello(waiting.hello)
+                outputs += self._begin(connection, waiting.hello, now_s, may_publish=waiting.may_publish)
+                for body in connection.kept:
+                    session = self._connections.by_peer.get(waiting.peer)
+                    if session is not None:
+                        outputs += self._on_client_frame(session, body, now_s)
+            except Violation as violation:
+                outputs += self._refuse(self._connections.by_peer[waiting.peer], violation, now_s)
+        return self._counted(outputs)
+
+    def _begin(self, connection: Unidentified, hello: Hello, now_s: float, *, may_publish: bool) -> list[Output]:
         if hello.HasField("cursor"):
             self.counters.hellos_returning += 1
         else:
@@ -355,7 +430,7 @@ class Gateway:
                 if self._connections.by_peer.get(connection.peer) is connection:
                     self._timers.look_at(connection, now_s)
         outputs += self._periodic(now_s)
-        return self._counted(outputs)
+        return self._counted(outputs) + self.take_hellos(now_s)
 
     def _doubt(self, now_s: float) -> None:
         last_s, self._ticked_s = self._ticked_s, now_s
@@ -409,6 +484,35 @@ class Gateway:
     def matchers_away(self, now_s: float) -> int:
         """Returns the number of partitions with sessions whose matcher has not answered a Beat for too long."""
         return sum(now_s - view.unanswered_since_s > self.limits.beat_answer_s for view in self._connections.views)
+
+    # --- other gateways
+
+    def on_kafka(self, *, silent: bool, alone: bool) -> None:
+        """Notes that Kafka answers nothing here (`silent`), although it answers another gateway (`alone`)."""
+        self._hello_refusals.hear_kafka(silent=silent, alone=alone)
+
+    def on_gateways(self, known: Outlook, *, balances: bool) -> None:
+        """Notes how full other gateways are. `balances`: this one keeps to its share."""
+        self._hello_refusals.look_around(known, balances=balances)
+
+    def cut_off(self, count: int, now_s: float) -> list[Output]:
+        """Closes up to `count` sessions, because their clients are better off at another gateway."""
+        identified = (one for one in self._connections.by_peer.values() if isinstance(one, Identified))
+        sessions = list(islice(identified, count))
+        return self._send_away(sessions, "this gateway is cut off from Kafka", CUT_OFF_NOT_HERE_S, now_s)
+
+    def balance(self, count: int, now_s: float) -> list[Output]:
+        """Closes up to `count` sessions that may move, because other gateways have fewer."""
+        sessions = list(islice(self._connections.sessions_to_move(now_s - REST_S), count))
+        return self._send_away(sessions, "other gateways have fewer clients", BALANCE_NOT_HERE_S, now_s)
+
+    def _send_away(self, sessions: list[Identified], reason: str, not_here_s: int, now_s: float) -> list[Output]:
+        outputs: list[Output] = []
+        for session in sessions:
+            outputs += self._connections.close(
+                session, CloseCode.GOING_AWAY, reason, now_s, come_back=ComeBack(not_here_s=not_here_s)
+            )
+        return self._counted(outputs)
 
     # --- the end
 

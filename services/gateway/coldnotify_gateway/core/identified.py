@@ -11,8 +11,10 @@ from sys import intern
 
 from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
 from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_AT_HOME,
     CAPABILITY_DESCRIPTIONS,
     CAPABILITY_IN_ORDER,
+    CAPABILITY_MOVES,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
     CAPABILITY_UNSETTLED,
@@ -45,6 +47,7 @@ class Identified:
         "_quota",
         "address",
         "all_unsettled",
+        "at_home",
         "blocked",
         "channels",
         "channels_in_order",
@@ -61,6 +64,7 @@ class Identified:
         "heard_s",
         "link",
         "may_publish",
+        "moves",
         "number",
         "objects",
         "opened",
@@ -102,6 +106,10 @@ class Identified:
         """The client wants the descriptions of its queries' members."""
         self.all_unsettled = bool(hello.capabilities & CAPABILITY_UNSETTLED)
         """The client's Hello registers for everything that its application has not taken yet."""
+        self.at_home = bool(hello.capabilities & CAPABILITY_AT_HOME)
+        """This gateway is the client's home."""
+        self.moves = bool(hello.capabilities & CAPABILITY_MOVES)
+        """The client goes to another gateway when it is told to."""
         self.describes = False
         """Its Welcome promised descriptions."""
         self._keepalive_s: int = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)
@@ -136,7 +144,8 @@ class Identified:
     @property
     def silent_s(self) -> float:
         """Returns the time at which the session ends if its client sends nothing until then."""
-        return self.heard_s + SILENCE_FACTOR * self._keepalive_s + SILENCE_EXTRA_S
+        keepalive_s = self._keepalive_s
+        return self.heard_s + SILENCE_FACTOR * keepalive_s + min(SILENCE_EXTRA_S, keepalive_s)
 
     def deadline_s(self) -> float:
         """Returns the time of the session's next timed work."""

@@ -49,6 +49,8 @@ class Limits:
     unidentified_share_max: int = 0
     """Most connections without a Hello from one address; one more closes its oldest. Loopback and exempt addresses have
     no limit. 0: no limit."""
+    hellos_per_s: float = 0
+    """Hellos above this pace wait. 0: no limit."""
     keepalive_default_s: int = KEEPALIVE_S
     keepalive_max_s: int = KEEPALIVE_S_MAX
     """Longest keepalive; a higher value in a Hello is reduced to this one."""

@@ -24,6 +24,7 @@ class Unidentified:
         "dialect",
         "frames",
         "handshake_due_s",
+        "kept",
         "peer",
         "wake_s",
     )
@@ -37,8 +38,15 @@ class Unidentified:
         self.handshake_due_s = now_s + limits.handshake_s
         self.frames = FrameBuffer(limits.frame_bytes_max)
         self.wake_s = NEVER_S
+        self.kept: list[bytes] | None = None
+        """Frames that came after a Hello that waits for its turn; None: no Hello has come yet."""
         self._skipped_bytes = 0
         self._skipped_bytes_max = limits.before_hello_bytes_max
+
+    def wait(self) -> None:
+        """Notes that its Hello waits for its turn. The client is late no more."""
+        self.kept = []
+        self.handshake_due_s = NEVER_S
 
     def deadline_s(self) -> float:
         """Returns the time by which the Hello must have arrived."""

@@ -10,6 +10,8 @@ from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
 from coldnotify_schemas.wire_pb2 import ClientFrame, Hello, Interest, Since, Unsettled
 
+from coldnotify_gateway.core.come_back import AS_YOU_LIKE, ComeBack
+
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
 _REASON_CHARS_MAX = 200
@@ -19,10 +21,11 @@ _REASON_CHARS_MAX = 200
 class Violation(Exception):
     """The client broke the protocol. Its connection is closed with this code and reason."""
 
-    def __init__(self, code: CloseCode, reason: str) -> None:
+    def __init__(self, code: CloseCode, reason: str, come_back: ComeBack = AS_YOU_LIKE) -> None:
         super().__init__(reason[:_REASON_CHARS_MAX])
         self.code = code
         self.reason = reason[:_REASON_CHARS_MAX]
+        self.come_back = come_back
 
 
 def of_frame_error(error: FrameError) -> Violation:
