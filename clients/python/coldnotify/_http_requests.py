@@ -3,8 +3,11 @@
 import json
 import math
 import ssl
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
+from random import Random
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
@@ -12,6 +15,11 @@ from urllib.request import Request, urlopen
 
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
+from coldnotify._http_addresses import HttpAddresses, HttpNodes, base_of, bases_of, is_unsent, opener
+
+_UNAVAILABLE = 503
+_LEFT_S_MIN = 0.1
+"""A node is given this time at least, although others have used up what there was."""
 _NO_QUERY: Mapping[str, object] = {}
 
 
@@ -29,8 +37,10 @@ class HttpUnanswered(Exception):
 class HttpRefusal(Exception):
     """The service has answered with an error; `str()` has its words."""
 
-    def __init__(self, status: int, answer: dict[str, Any], retry_after: str | None) -> None:
+    def __init__(self, base: str, status: int, answer: dict[str, Any], retry_after: str | None) -> None:
         super().__init__(str(answer.get("error", f"HTTP status {status}")))
+        self.base = base
+        """The node's URL."""
         self.status = status
         self.answer = answer
         """The JSON object of its body; empty: it has none, as that of a balancer."""
@@ -39,16 +49,33 @@ class HttpRefusal(Exception):
 
 
 class HttpRequests:
-    """One service, and one identity. Safe to use from many threads."""
+    """One service, and one identity. Safe to use from many threads.
 
-    def __init__(self, url: str, token: str | None, context: ssl.SSLContext | None, *, argument: str = "url") -> None:
-        """`url`: host:port or a URL. Raises ValueError that names the argument."""
-        base = url.strip().rstrip("/")
-        self.base = base if base.startswith(("http://", "https://")) else f"http://{base}"
-        if self.base == "http://":
-            raise ValueError(f"{argument}: {url!r} is neither host:port nor a URL")
+    Of several nodes one is asked as long as it answers. The next one is asked if it cannot be reached, or answers 503
+    with Retry-After and has done nothing; and, for a GET, if it does not answer.
+    """
+
+    def __init__(
+        self,
+        url: HttpAddresses,
+        token: str | None,
+        context: ssl.SSLContext | None,
+        *,
+        argument: str = "url",
+        home: str | None = None,
+    ) -> None:
+        """`url`: nodes of the service. `home`: one that is asked before others. Raises ValueError that names the
+        argument.
+        """
+        bases = bases_of(url, argument)
+        first = None if home is None else base_of(home, "home")
+        self._nodes = HttpNodes(bases, first, Random())
+        self._lock = threading.Lock()
+        self.base = ", ".join([*([first] if first else []), *(base for base, _ in bases if base != first)])
+        """The service in words: the URLs of its nodes."""
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._context = context
+        self._opener = opener(context) if len(self._nodes.all) > 1 else None
 
     def ask(
         self,
@@ -62,20 +89,64 @@ class HttpRequests:
         """Returns the JSON object of the answer; parts of the query that are None are left out. Raises HttpUnanswered,
         HttpRefusal."""
         given = {name: value for name, value in query.items() if value is not None}
-        url = self.base + path + (f"?{urlencode(given)}" if given else "")
+        target = path + (f"?{urlencode(given)}" if given else "")
+        if self._opener is None:
+            return self._ask(self.base, method, target, body, timeout_s)
+        tried: set[str] = set()
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            with self._lock:
+                base = self._nodes.next(time.monotonic())
+            try:
+                return self._ask(base, method, target, body, max(_LEFT_S_MIN, deadline_s - time.monotonic()))
+            except HttpUnanswered as error:
+                self._failed(base, None)
+                tried.add(base)
+                if not (error.unsent or method == "GET") or self._tried(tried, deadline_s):
+                    raise
+            except HttpRefusal as refusal:
+                if not _is_for_another(method, refusal):
+                    raise
+                self._failed(base, refusal.retry_after_s)
+                tried.add(base)
+                if self._tried(tried, deadline_s):
+                    raise
+
+    def _failed(self, base: str, rest_s: float | None) -> None:
+        with self._lock:
+            self._nodes.failed(base, time.monotonic(), rest_s)
+
+    def _tried(self, tried: set[str], deadline_s: float) -> bool:
+        """Returns true if the next node was tried, too, or the time is over."""
+        now_s = time.monotonic()
+        with self._lock:
+            return now_s >= deadline_s or self._nodes.next(now_s) in tried
+
+    def _ask(self, base: str, method: str, target: str, body: bytes | None, timeout_s: float) -> dict[str, Any]:
         try:
-            request = Request(url, body, self._headers, method=method)
-            with urlopen(request, timeout=timeout_s, context=self._context) as response:
+            request = Request(base + target, body, self._headers, method=method)
+            with self._open(request, timeout_s) as response:
                 answer = json.load(response)
         except HTTPError as error:
             with error:
-                raise HttpRefusal(error.code, _answer_of(error), error.headers.get("Retry-After")) from None
+                raise HttpRefusal(base, error.code, _answer_of(error), error.headers.get("Retry-After")) from None
         except (OSError, HTTPException, ValueError) as error:
-            unsent = isinstance(error, URLError) and isinstance(error.reason, ConnectionRefusedError)
-            raise HttpUnanswered(self.base, error, unsent=unsent) from None
+            raise HttpUnanswered(base, error, unsent=isinstance(error, URLError) and is_unsent(error.reason)) from None
         if not isinstance(answer, dict):
-            raise HttpUnanswered(self.base, ValueError("its answer is not a JSON object"), unsent=False)
+            raise HttpUnanswered(base, ValueError("its answer is not a JSON object"), unsent=False)
         return answer
+
+    def _open(self, request: Request, timeout_s: float) -> Any:
+        if self._opener is None:
+            return urlopen(request, timeout=timeout_s, context=self._context)
+        return self._opener.open(request, timeout=timeout_s)
+
+
+def _is_for_another(method: str, refusal: HttpRefusal) -> bool:
+    """Returns true if this node has done nothing, and another one may do it now."""
+    if refusal.status != _UNAVAILABLE or refusal.retry_after_s is None:
+        return False
+    return method == "GET" or str(refusal.answer.get("outcome", "")).startswith("not ")
 
 
 def pages_of(ask: Callable[[Mapping[str, object]], dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:

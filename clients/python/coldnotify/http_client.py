@@ -30,6 +30,7 @@ from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify._core.publishing.outgoing import version_of
 from coldnotify._effect import Newest
+from coldnotify._http_addresses import HttpAddresses
 from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path, pages_of
 from coldnotify._publishing.applied import LedgerClient, Receipt
 from coldnotify._publishing.published import Published
@@ -203,14 +204,15 @@ class HttpClient:
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:55002",
+        url: HttpAddresses = "http://127.0.0.1:55002",
         *,
+        home: str | None = None,
         token: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
         timeout_s: float = 15,
     ) -> None:
         """The arguments are those of HttpPublisher. Raises ValueError naming the argument."""
-        self._requests = HttpRequests(url, token, ssl_context)
+        self._requests = HttpRequests(url, token, ssl_context, home=home)
         if not timeout_s > 0:
             raise ValueError(f"timeout_s: {timeout_s!r} is not above 0")
         self._timeout_s = timeout_s
@@ -362,7 +364,7 @@ class HttpClient:
         try:
             return self._requests.ask(method, path, body, query=query or {}, timeout_s=self._timeout_s)
         except HttpRefusal as refusal:
-            raise _error_of(refusal, self._requests.base) from None
+            raise _error_of(refusal, refusal.base) from None
         except HttpUnanswered as error:
             raise AskError(str(error), indeterminate=method == "POST" and not error.unsent) from None
 

@@ -42,6 +42,7 @@ from typing import Any, NamedTuple, Self
 
 from coldnotify._core.publishing.outgoing import Many, Outgoing, message_of, version_of, versions_of
 from coldnotify._effect import Newest, Outcome
+from coldnotify._http_addresses import HttpAddresses
 from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
@@ -130,8 +131,9 @@ class HttpPublisher(MayHaveOutbox):
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:55002",
+        url: HttpAddresses = "http://127.0.0.1:55002",
         *,
+        home: str | None = None,
         token: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
         timeout_s: float = 15,
@@ -142,7 +144,10 @@ class HttpPublisher(MayHaveOutbox):
         outbox_max_bytes: int = BYTES_MAX,
         on_rejected: OnRejected | None = None,
     ) -> None:
-        """`url`: any node of the service, host:port or a URL. `token` authenticates this publisher; `ssl_context`
+        """`url`: any node of the service, host:port or a URL; or several, each alone or with a weight, as in
+        [("a:55002", 3), "b:55002"]. One of them, drawn by weight, is asked until it cannot be reached or answers 503
+        with Retry-After; `home` is asked before them, while it answers. A publish that was sent and not answered is not
+        sent again, and ends with a PublishError. `token` authenticates this publisher; `ssl_context`
         defines which certificates are trusted with https, and may contain one for this publisher. `timeout_s`: how long
         an answer may take, and how long a refused publish is repeated; the service itself gives up after 10 s by
         default. `in_flight_max`: the most requests of publish() at once. `flow`: the controller that adapts the number
@@ -151,7 +156,7 @@ class HttpPublisher(MayHaveOutbox):
         `outbox`, `outbox_max_records`, `outbox_max_bytes`, `on_rejected`: the same as Publisher's. What the service
         answers with 400, 403 or 413 is set aside. Raises ValueError naming the argument; OutboxError, OutboxInUse.
         """
-        self._requests = HttpRequests(url, token, ssl_context)
+        self._requests = HttpRequests(url, token, ssl_context, home=home)
         if not timeout_s > 0:
             raise ValueError(f"timeout_s: {timeout_s!r} is not above 0")
         if in_flight_max < 1:
@@ -425,7 +430,7 @@ class HttpPublisher(MayHaveOutbox):
         try:
             return self._requests.ask(method, path, data, query=query, timeout_s=self._timeout_s)
         except HttpRefusal as refusal:
-            found = _error_of(refusal, self._requests.base, publish=method == "POST")
+            found = _error_of(refusal, refusal.base, publish=method == "POST")
             if isinstance(found, _Several):
                 return found.answer
             raise found from None

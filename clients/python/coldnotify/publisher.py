@@ -66,6 +66,7 @@ from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify._core.publishing.outgoing import Many
 from coldnotify._effect import Newest, Outcome
+from coldnotify._http_addresses import HttpAddresses
 from coldnotify._http_requests import HttpRequests
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
@@ -156,7 +157,7 @@ class Publisher(MayHaveOutbox):
         queue_max: int = QUEUE_MAX,
         flow: str = DEFAULT,
         sole_publisher: bool = False,
-        http: str | None = None,
+        http: HttpAddresses | None = None,
         http_token: str | None = None,
         http_ssl: ssl.SSLContext | None = None,
         channel_retentions: str = "*=1d",
@@ -175,7 +176,8 @@ class Publisher(MayHaveOutbox):
         incarnation. `sole_publisher` promises that nobody else writes or resets the objects; then that also holds
         without incarnation. (Otherwise somebody may have started the versions over, and the repeat would be news.)
 
-        `http`: the HTTP service, host:port or a URL, for outcome() and applied_by(); `http_token` authenticates this
+        `http`: the HTTP service, for outcome() and applied_by(): host:port or a URL, or several nodes, as HttpPublisher
+        takes them; `http_token` authenticates this
         publisher, `http_ssl` defines which certificates are trusted with https.
 
         `channel_retentions`: how long domains' channels are kept, which determines their topics; the same as the

@@ -108,7 +108,7 @@ class LedgerClient:
             return self._requests.ask("GET", path, query=query or {}, timeout_s=timeout_s)
         except HttpRefusal as refusal:
             if refusal.status < 500 and refusal.status not in (_NOT_KNOWN_YET, 408, 429):
-                raise LedgerRefused(f"{self._requests.base}: {refusal}") from None
+                raise LedgerRefused(f"{refusal.base}: {refusal}") from None
             return str(refusal)
         except HttpUnanswered as error:
             return str(error)
