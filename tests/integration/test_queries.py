@@ -139,7 +139,8 @@ def test_a_device_is_told_what_came_and_went_while_it_slept(up: Up, backend: Bac
     assert device.members[LAMPS] == {"lamp-1", "lamp-3"}
     assert device.members[device.queries[1]] == {"lamp-1", "lamp-2", "lamp-3"}
     assert device.versions == {"lamp-1": 3, "lamp-2": None, "lamp-3": None}
-    assert device.wake() == {"notifications": [], "cursor": device.cursor, "in_sync": True}
+    nothing = device.wake()
+    assert (nothing["notifications"], nothing["cursor"], nothing["in_sync"]) == ([], device.cursor, True)
 
     backend.describe("lamp-1", Kind="lamp", Room="411")
     backend.describe("lamp-2", Kind="lamp", Room="410")

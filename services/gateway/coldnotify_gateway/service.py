@@ -16,6 +16,7 @@ from coldnotify_common.memory import Ebb
 from coldnotify_common.security.authentication import Authenticator
 from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_common.security.tls import ServerTls
+from coldnotify_common.steady import steady_s
 from coldnotify_common.tracing import Tracer
 
 from coldnotify_gateway.admission import Admission
@@ -89,7 +90,7 @@ class GatewayService:
         )
         self._shell: GatewayShell | None = None
         self.reader: InboxReader | None = None
-        self.clock_offset_s = time.time() - self._loop.time()
+        self.clock_offset_s = time.time() - steady_s()
         """Unix time minus the core's clock."""
 
     @property
@@ -128,8 +129,9 @@ class GatewayService:
         return self._kafka.heard_s
 
     def now_s(self) -> float:
-        """Returns the time of the core's clock."""
-        return self._loop.time()
+        """Returns the time of the core's clock, which counts sleep: by another one, what was told long before the
+        machine slept would look fresh."""
+        return steady_s()
 
     def readiness(self) -> str | None:
         """Returns None if devices are served, else the reason."""

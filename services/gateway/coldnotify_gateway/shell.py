@@ -9,6 +9,7 @@ from typing import cast
 import structlog
 from coldnotify_common.paced import Paced
 from coldnotify_common.security.identity import ANYBODY, Identity
+from coldnotify_common.steady import steady_s
 from coldnotify_common.tracing import Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
@@ -67,7 +68,6 @@ class GatewayShell(ConnectionEvents):
         self._publications = publications
         self._broken = broken
         self._forgotten = forgotten
-        self._loop = asyncio.get_running_loop()
         self._hearing = Hearing(self._on_bytes)
         self._open: set[DeviceConnection] = set()
         self._blocked: set[DeviceConnection] = set()
@@ -94,8 +94,8 @@ class GatewayShell(ConnectionEvents):
 
     def tick(self) -> None:
         """Runs the core's timed work, and limits the waiting bytes."""
-        self.gateway.on_wall_clock(time.time(), self._loop.time())
-        self.do(self.gateway.on_tick(self._loop.time()))
+        self.gateway.on_wall_clock(time.time(), steady_s())
+        self.do(self.gateway.on_tick(steady_s()))
         self._bound_buffered()
 
     @property
@@ -111,7 +111,7 @@ class GatewayShell(ConnectionEvents):
             return
         for connection in sorted(self._blocked, key=lambda one: one.buffered_bytes, reverse=True):
             excess -= connection.buffered_bytes
-            self.do(self.gateway.on_overfull(connection, self._loop.time()))
+            self.do(self.gateway.on_overfull(connection, steady_s()))
             self._cut_off(connection)
             if excess <= 0:
                 return
@@ -153,7 +153,7 @@ class GatewayShell(ConnectionEvents):
         connection.set_high_water(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
         self._open.add(connection)
         self._none_open.clear()
-        now_s = self._loop.time()
+        now_s = steady_s()
         held, nobodys, dialect = connection.held, connection.nobodys, connection.dialect
         self.do(
             self.gateway.on_connect(connection, connection.address, now_s, held=held, nobodys=nobodys, dialect=dialect)
@@ -162,7 +162,7 @@ class GatewayShell(ConnectionEvents):
 
     def on_address(self, connection: DeviceConnection) -> None:
         """Handles the client's address, which a balancer has sent."""
-        self.do(self.gateway.on_address(connection, connection.address, self._loop.time()))
+        self.do(self.gateway.on_address(connection, connection.address, steady_s()))
 
     def on_sync_by_frames(self) -> None:
         """Counts a use of the deprecated form of POST /v1/sync."""
@@ -178,7 +178,7 @@ class GatewayShell(ConnectionEvents):
 
     def _on_bytes(self, connection: DeviceConnection, data: bytes) -> None:
         try:
-            self.do(self.gateway.on_client_bytes(connection, data, self._loop.time()))
+            self.do(self.gateway.on_client_bytes(connection, data, steady_s()))
         except Exception:
             # One client's bytes must not harm the others.
             _paced.log("a client's bytes could not be handled", level="exception", address=connection.address)
@@ -187,18 +187,18 @@ class GatewayShell(ConnectionEvents):
     def on_blocked(self, connection: DeviceConnection) -> None:
         """Notes that a connection accepts no more bytes."""
         self._blocked.add(connection)
-        self.gateway.on_blocked(connection, self._loop.time())
+        self.gateway.on_blocked(connection, steady_s())
 
     def on_drained(self, connection: DeviceConnection) -> None:
         """Notes that a connection accepts bytes again."""
         self._blocked.discard(connection)
-        self.do(self.gateway.on_drained(connection, self._loop.time()))
+        self.do(self.gateway.on_drained(connection, steady_s()))
 
     def on_disconnected(self, connection: DeviceConnection) -> None:
         """Handles the end of a connection."""
         self._hearing.finish(connection)
         self._forget(connection)
-        self.do(self.gateway.on_disconnected(connection, self._loop.time()))
+        self.do(self.gateway.on_disconnected(connection, steady_s()))
 
     # --- from Kafka
 
@@ -207,7 +207,7 @@ class GatewayShell(ConnectionEvents):
         self._turns.take(records, handled)
 
     def _on_record(self, record: Read) -> None:
-        now_s = self._loop.time()
+        now_s = steady_s()
         try:
             match record:
                 case Aside():
@@ -247,11 +247,11 @@ class GatewayShell(ConnectionEvents):
 
     def on_delivery_failed(self, failed: Produce) -> None:
         """Reports a request to the core that Kafka did not accept."""
-        self.gateway.on_delivery_failed(failed, self._loop.time())
+        self.gateway.on_delivery_failed(failed, steady_s())
 
     def on_published(self, publication: PublishRecord, offset: int | None, reason: str) -> None:
         """Reports the result of a client's publish to the core."""
-        self.do(self.gateway.on_published(publication, offset, reason, self._loop.time()))
+        self.do(self.gateway.on_published(publication, offset, reason, steady_s()))
 
     # --- doing what the core says
 
@@ -295,4 +295,4 @@ class GatewayShell(ConnectionEvents):
 
     def _bound_of(self, connection: DeviceConnection) -> None:
         if connection.buffered_bytes > self._settings.gateway_hard_water_bytes:
-            self.do(self.gateway.on_overfull(connection, self._loop.time()))
+            self.do(self.gateway.on_overfull(connection, steady_s()))

@@ -2,12 +2,12 @@
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 
 import structlog
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.paced import Paced
+from coldnotify_common.steady import steady_s
 
 from coldnotify_streams.core.actions import LookAtEnds
 from coldnotify_streams.core.events import EndsSeen, ReaderFailed
@@ -52,7 +52,7 @@ class EndsWatch(threading.Thread):
 
 
 def _seen(ends: LogEnds, asked: LookAtEnds) -> EndsSeen:
-    at_s = time.monotonic()  # before Kafka is asked: what is acknowledged meanwhile may be missing
+    at_s = steady_s()  # before Kafka is asked: what is acknowledged meanwhile may be missing
     try:
         return EndsSeen(at_s, ends.uncommitted(asked.places))
     except ServiceError as error:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import structlog
 from coldnotify_common.clocks import KAFKA_EVERY_S, Clocks
+from coldnotify_common.steady import steady_s
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 log = structlog.get_logger()
@@ -15,12 +16,6 @@ log = structlog.get_logger()
 STAMP_EVERY_S = 1.0
 """How often to read Kafka's timestamp on a record of ours; on most records it is ignored."""
 WARNED_EVERY_S = 600.0
-
-
-def steady_s() -> float:
-    """Returns seconds that pass independently of the wall clock, and also while the machine sleeps."""
-    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
 class JobClock:

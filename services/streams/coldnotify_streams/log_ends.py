@@ -7,7 +7,7 @@ Consumers get nothing beyond the beginning of an open transaction: a load ends t
 transaction is open. The log's own end is further on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, ask_twice, consumer_config
 from coldnotify_common.settings import ServiceSettings
@@ -49,7 +49,10 @@ class LogEnds:
             for tp in answers
             if tp.error is None and tp.offset >= 0 and self._leads(tp.topic, tp.partition, tp.leader_epoch)
         }
-        return ends if len(ends) == len(places) else log_ends(self._admin, places, uncommitted=True)
+        if len(ends) == len(places):
+            return ends
+        isolation = IsolationLevel.READ_UNCOMMITTED
+        return _offsets(self._admin, places, OffsetSpec.latest(), isolation, self._leads)  # type: ignore[no-untyped-call]
 
     def _leads(self, topic: str, partition: int, leader_epoch: int | None) -> bool:
         """Returns true if no later leader has answered."""
@@ -108,12 +111,16 @@ def _offsets(
     partitions: Iterable[tuple[str, int]],
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    leads: Callable[[str, int, int | None], bool] = lambda _topic, _partition, _epoch: True,
 ) -> dict[tuple[str, int], int]:
     asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
 
     def ask(limit_s: float) -> dict[tuple[str, int], int]:
         answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=limit_s)
-        return {(tp.topic, tp.partition): future.result(limit_s + 5).offset for tp, future in answers.items()}
+        found = {(tp.topic, tp.partition): future.result(limit_s + 5) for tp, future in answers.items()}
+        if not all(leads(*place, one.leader_epoch) for place, one in found.items()):
+            raise TimeoutError  # a node that leads no more
+        return {place: one.offset for place, one in found.items()}
 
     try:
         return ask_twice(admin, ask, TIMEOUT_S)

@@ -1,7 +1,6 @@
 """Runs a `JobRun` over Kafka: its threads read, its producer writes, and its own thread executes the run's actions."""
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import structlog
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka.kafka_clients import admin_config, consumer_config
 from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.steady import steady_s
 from coldnotify_common.stop import StopFlag
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -165,7 +165,7 @@ class JobWorker(ABC):
         )
         self._standby = Standby(member.settings, member.group, topics, read_headers) if member.standby else None
         self._run: JobRun | None = None
-        self._stepped_s = time.monotonic()
+        self._stepped_s = steady_s()
         """When the last step began."""
         self._polled_s = 0.0
         self._garbage = Garbage(self._stepped_s)
@@ -256,7 +256,7 @@ class JobWorker(ABC):
             return "the topics are not known yet"
         if self._watch.kafka_away is not None:
             return self._watch.kafka_away
-        still_s = time.monotonic() - self._stepped_s
+        still_s = steady_s() - self._stepped_s
         if still_s > HUNG_AFTER_S:
             return f"nothing has been done for {still_s:.0f} s"
         assigned = self._requests.assigned
@@ -284,7 +284,7 @@ class JobWorker(ABC):
         topics = self._topics = self._requests.topics = job.topics
         if self._standby is not None:
             self._standby.topics = topics
-        run = JobRun(job, standby=self._standby is not None, limits=self.limits, next_turn=timed(time.monotonic))
+        run = JobRun(job, standby=self._standby is not None, limits=self.limits, next_turn=timed(steady_s))
         self._run = run
         self._events.main.is_urgent = run.ends_rest
         self._watch = JobTopicsWatch(
@@ -318,7 +318,7 @@ class JobWorker(ABC):
         clean = False
         try:
             while not self._stop.is_set():
-                self._stepped_s = time.monotonic()
+                self._stepped_s = steady_s()
                 self._turn(run)
             clean = True
         finally:
@@ -336,17 +336,17 @@ class JobWorker(ABC):
     def _turn(self, run: JobRun) -> None:
         events = self._take_events(run)
         with self.lock:
-            started_s = time.monotonic()
+            started_s = steady_s()
             self._drive(run.step(events, Now(started_s, self._now_ms()), self._requests.assigned))
-            run.on_stepped(time.monotonic())
+            run.on_stepped(steady_s())
             if events:
-                self.on_stepped(time.monotonic() - started_s)
+                self.on_stepped(steady_s() - started_s)
         if started_s - self._polled_s >= TICK_S:
             self._polled_s = started_s
             self._writer.poll()
         self._ask_kafka_for_the_time()
         if self._garbage.is_due(started_s):
-            self._garbage.look(time.monotonic)
+            self._garbage.look(steady_s)
 
     def _now_ms(self) -> int:
         """Raises Failure once the clock was set right: what lasts was measured by another time."""
@@ -382,7 +382,7 @@ class JobWorker(ABC):
         followed_waits = self._standby is not None and self._standby.waiting and run.all_owned
         if not self._events.wait(0 if followed_waits else _wait_s(run, self.clock.now_ms())):
             return []
-        if rest_s := run.rest_s(time.monotonic()):
+        if rest_s := run.rest_s(steady_s()):
             self._events.rest(rest_s)  # at most `Limits.rest_max_s`: a stop need not cut it short
         return self._events.take(EVENTS_A_STEP_MAX, LOG_EVENTS_A_STEP_MAX)
 
@@ -454,7 +454,7 @@ class JobWorker(ABC):
         self._standby.drop(action.partition)
 
     def _took_over(self, action: actions.TookOver) -> None:
-        partition, seconds = action.partition, time.monotonic() - action.since_s
+        partition, seconds = action.partition, steady_s() - action.since_s
         self.on_took_over(partition, seconds)
         log.info(
             "partition taken over",
@@ -473,9 +473,9 @@ class JobWorker(ABC):
         readers += [reader for reader in (self._logs, self._standby) if reader is not None]
         for reader in readers:
             reader.stop()
-        until_s = time.monotonic() + CLOSE_TIMEOUT_S
+        until_s = steady_s() + CLOSE_TIMEOUT_S
         for reader in readers:
-            reader.join(max(0.0, until_s - time.monotonic()))
+            reader.join(max(0.0, until_s - steady_s()))
         with self.lock:
             run.partitions.clear()
             if run.following is not None:
@@ -498,7 +498,7 @@ def _wait_s(run: JobRun, now_ms: int) -> float:
     if due_ms == 0 or run.unfinished:
         return BREATH_S
     wait_s = TICK_S / 4 if due_ms is None else min(TICK_S / 4, max(0.001, (due_ms - now_ms) / 1000))
-    block_s = run.blocks.due_in_s(time.monotonic())
+    block_s = run.blocks.due_in_s(steady_s())
     return wait_s if block_s is None else min(wait_s, max(0.001, block_s))
 
 

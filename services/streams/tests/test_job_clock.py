@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import pytest
 import structlog
 from coldnotify_common.clocks import KAFKA, KAFKA_EVERY_S
+from coldnotify_common.steady import steady_s
 from coldnotify_streams import job_clock
-from coldnotify_streams.job_clock import STAMP_EVERY_S, WARNED_EVERY_S, JobClock, steady_s
+from coldnotify_streams.job_clock import STAMP_EVERY_S, WARNED_EVERY_S, JobClock
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
 T0_S = 1_700_000_000

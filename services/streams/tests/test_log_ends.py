@@ -1,6 +1,9 @@
 """Where partitions begin and end, of a real Kafka, and of one that is not there."""
 
 import time
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
@@ -52,6 +55,7 @@ def test_records_of_an_open_transaction_are_not_below_the_end(fresh_kafka: Embed
     by_consumer = LogEnds(ServiceSettings(kafka=fresh_kafka.bootstrap), "ends", admin)
     try:
         assert by_consumer.uncommitted([where, (TOPICS.objects, 4)]) == {where: 3, (TOPICS.objects, 4): 0}
+        assert set(by_consumer._leader_epochs.values()) == {0}
     finally:
         by_consumer.close()
     in_transaction.commit_transaction(60)
@@ -102,3 +106,47 @@ def test_log_ends_fails_in_time_without_kafka(monkeypatch: pytest.MonkeyPatch) -
         log_ends(admin, [(TOPICS.objects, 0)])
 
     assert time.monotonic() - started_s < 30
+
+
+class AnsweringConsumer:
+    """In place of LogEnds' consumer: answers with an end and a leader epoch."""
+
+    def __init__(self, *answers: tuple[int, int | None]) -> None:
+        self._answers = iter(answers)
+
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        end, epoch = next(self._answers)
+        return [TopicPartition(asked[0].topic, asked[0].partition, end, leader_epoch=epoch)]
+
+    def close(self) -> None:
+        pass
+
+
+class AnsweringAdmin:
+    """In place of an AdminClient: the same answer to each question."""
+
+    def __init__(self, end: int, epoch: int | None) -> None:
+        self._answer: Future[SimpleNamespace] = Future()
+        self._answer.set_result(SimpleNamespace(offset=end, leader_epoch=epoch))
+
+    def list_offsets(self, asked: dict[TopicPartition, object], **_: object) -> dict[TopicPartition, object]:
+        return dict.fromkeys(asked, self._answer)
+
+    def list_topics(self, timeout: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("epoch", "end"), [(6, 9), (5, 9), (None, 9), (4, None)])
+def test_an_answer_of_a_node_that_was_deposed_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, epoch: int | None, end: int | None
+) -> None:
+    consumer = AnsweringConsumer((7, 5), (3, 4))
+    monkeypatch.setattr(module, "Consumer", lambda _config: consumer)
+    ends = LogEnds(ServiceSettings(kafka="nowhere:1"), "ends", cast(AdminClient, AnsweringAdmin(9, epoch)))
+    place = ("topic", 0)
+    assert ends.uncommitted([place]) == {place: 7}
+    if end is None:
+        with pytest.raises(KafkaUnavailable):
+            ends.uncommitted([place])
+    else:
+        assert ends.uncommitted([place]) == {place: end}

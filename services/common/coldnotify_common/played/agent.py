@@ -17,6 +17,8 @@ from coldnotify_schemas.digest import MODULUS, digest
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.protocol import (
+    AGE_UNKNOWN_S,
+    AGE_UNSAID_S,
     HELLO_QUERY_BYTES_MAX,
     OBJECTS_PER_FRAME_MAX,
     PROTOCOL_VERSION,
@@ -42,6 +44,7 @@ from coldnotify_schemas.wire_pb2 import (
     Notification,
     PageEnd,
     Ping,
+    Pong,
     Refusal,
     Register,
     Registered,
@@ -110,6 +113,8 @@ class Agent:
     waits: bool = field(init=False, default=False)
     """True after the service has reported that it cannot tell yet what comes next, which does not mean that nothing
     comes."""
+    unanswered: int = field(init=False, default=0)
+    """Number of questions that are not answered yet: the Hello, and each Ping."""
     stuck: bool = field(init=False, default=False)
     """True after members were requested repeatedly without complete answers: another session may succeed."""
 
@@ -127,6 +132,11 @@ class Agent:
         self._confirmed: set[int] = set()
         """Hashes of requested queries that are registered: their answers come before the next CaughtUp."""
         self._times_asked = self._requests = 0
+        self._greeting = False
+        """True until the Hello is answered."""
+        self._objects_age_s: int | None = None
+        self._channels_age_s: int | None = None
+        """The ages in the last answer."""
 
     @cached_property
     def digest(self) -> int:
@@ -137,6 +147,15 @@ class Agent:
     def caught_up(self) -> bool:
         """True once the device has received all that it lacked."""
         return self.objects_caught_up and self.channels.live
+
+    @property
+    def age_s(self) -> int | None:
+        """All that was acknowledged this long before the last answered question was asked is in `found`, or the device
+        had it before; None: not known."""
+        if not self.caught_up or self._owed or self._doubted:
+            return None
+        ages = (self._objects_age_s, self._channels_age_s if self.device.channels else 0)
+        return None if None in ages else max(age_s for age_s in ages if age_s is not None)
 
     @property
     def page_ended(self) -> bool:
@@ -176,6 +195,8 @@ class Agent:
             hello.digest = (self.digest + 1) % MODULUS
         else:
             hello.interests.extend(pending)
+        self._greeting = True
+        self.unanswered += 1
         return encode(ClientFrame(hello=hello))
 
     def forget(self) -> bytes:
@@ -196,6 +217,7 @@ class Agent:
 
     def ping(self) -> bytes:
         """Returns a ping for the gateway."""
+        self.unanswered += 1
         return encode(ClientFrame(ping=Ping()))
 
     # --- frames of the gateway
@@ -223,6 +245,8 @@ class Agent:
                     self._told(frame.missed)
                 case "wait":
                     self.waits = True
+                case "pong":
+                    self._pong(frame.pong)
                 case "close":
                     self.closed = frame.close
         return answer
@@ -252,6 +276,8 @@ class Agent:
                 self._doubt()
         elif end.last:
             self.channels.caught_up(end.complete if end.HasField("complete") else None)
+            self._channels_age_s = _age_s(end)
+            self._hello_answered()
         else:
             self.channels.page_end = end.page
 
@@ -272,9 +298,22 @@ class Agent:
         stream = log_of_channels(caught_up.streams)
         if stream.HasField("complete"):
             self.channels.caught_up(stream.complete)
+            self._channels_age_s = _age_s(stream)
         if caught_up.HasField("complete"):
             self._complete(caught_up.complete)
+        self._objects_age_s = _age_s(caught_up)
+        self._hello_answered()
         return b""
+
+    def _hello_answered(self) -> None:
+        if self.caught_up and self._greeting:
+            self._greeting = False
+            self.unanswered -= 1
+
+    def _pong(self, pong: Pong) -> None:
+        self.unanswered -= 1
+        self._objects_age_s = _age_s(pong)
+        self._channels_age_s = _age_s(pong.streams[0]) if pong.streams else None
 
     def _complete(self, complete: int) -> None:
         self.cursor = complete if self.cursor is None else max(self.cursor, complete)
@@ -355,6 +394,11 @@ class Agent:
         for index, chunk in enumerate(chunks):
             chunk.index, chunk.last = index, index == len(chunks) - 1
         return b"".join(encode(ClientFrame(sync=chunk)) for chunk in chunks)
+
+
+def _age_s(said: CaughtUp | PageEnd | Pong | Stream) -> int | None:
+    """Returns the age in a frame, in s; None: it is not known."""
+    return None if said.age_s >= AGE_UNKNOWN_S else said.age_s or AGE_UNSAID_S
 
 
 def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:

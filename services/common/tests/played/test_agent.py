@@ -10,20 +10,25 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
 from coldnotify_schemas.interests import by_name, by_query, digest_of, query_hash
 from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.protocol import AGE_UNKNOWN_S, AGE_UNSAID_S
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_DESCRIPTIONS,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
     CAPABILITY_UNSETTLED,
+    INTEREST_CHANNEL,
     KINDS_NAMES,
     KINDS_QUERIES,
     CaughtUp,
     ClientFrame,
     GatewayFrame,
+    Interest,
     Notification,
     PageEnd,
+    Pong,
     Refusal,
     Registered,
+    Stream,
     Wait,
     Welcome,
 )
@@ -68,6 +73,41 @@ def test_it_resumes_where_it_was_and_with_a_cursor_of_another_epoch_from_the_beg
     assert agent.cursor == 5
     agent.receive(said(caught_up=CaughtUp(complete=9)))
     assert (agent.cursor, agent.caught_up) == (9, True)
+
+
+def test_an_age_is_that_of_the_last_answered_question() -> None:
+    agent = Agent(device("a", cursor=41))
+    agent.begin()
+    agent.receive(said(welcome=Welcome(in_sync=True)))
+    assert (agent.unanswered, agent.age_s) == (1, None)
+    agent.receive(said(caught_up=CaughtUp(complete=50)))
+    assert (agent.unanswered, agent.age_s) == (0, AGE_UNSAID_S)
+    agent.ping()
+    assert agent.unanswered == 1
+    agent.receive(said(pong=Pong(age_s=40)))
+    assert (agent.unanswered, agent.age_s) == (0, 40)
+    agent.receive(said(caught_up=CaughtUp(complete=51)))
+    assert (agent.unanswered, agent.age_s) == (0, AGE_UNSAID_S), "a second CaughtUp answers nothing"
+    agent.ping()
+    agent.receive(said(pong=Pong(age_s=AGE_UNKNOWN_S)))
+    assert (agent.unanswered, agent.age_s) == (0, None)
+
+
+def test_with_channels_the_older_of_both_ages_counts() -> None:
+    tasks = Interest(kind=INTEREST_CHANNEL, text="tasks")
+    agent = Agent(PlayedDevice("d", "g", "c", ["a"], EPOCH, 41, channels={7: tasks}))
+    agent.begin()
+    agent.receive(said(welcome=Welcome(in_sync=True)))
+    agent.receive(said(caught_up=CaughtUp(complete=50, age_s=9)))
+    assert (agent.unanswered, agent.age_s) == (1, None)
+    agent.receive(said(page_end=PageEnd(stream=1, last=True, age_s=20)))
+    assert (agent.unanswered, agent.age_s) == (0, 20)
+    agent.ping()
+    agent.receive(said(pong=Pong(age_s=30, streams=[Stream(complete=3)])))
+    assert agent.age_s == 30
+    agent.ping()
+    agent.receive(said(pong=Pong()))
+    assert agent.age_s is None, "the channels are not live"
 
 
 def looking_for(*texts: str) -> Agent:

@@ -13,7 +13,7 @@ class Now(NamedTuple):
     """The time of a step."""
 
     s: float
-    """Monotonic."""
+    """By a clock that never goes back and counts sleep (`steady_s`)."""
     ms: int
     """Unix time."""
 
@@ -147,7 +147,7 @@ class EndsSeen:
     """The answer to `LookAtEnds`: the offsets that next records would have got at a time after `at_s`."""
 
     at_s: float
-    """Monotonic; taken before Kafka was asked."""
+    """By the clock of `Now.s`; taken before Kafka was asked."""
     ends: Offsets
     """Without the places for which Kafka gave no answer that counts."""
 

@@ -7,15 +7,17 @@ even if the service cannot answer yet, and carries heartbeats until there are ev
 
 import asyncio
 import secrets
+from math import ceil
 
 from aiohttp import web
 from coldnotify_common.http.event_streams import HEARTBEAT, HEARTBEAT_S, event_stream, retry, unavailable
 from coldnotify_common.http.web import BadRequest
 from coldnotify_common.played.agent import Agent, Found, PlayedDevice
 from coldnotify_common.played.agent_channels import parse_mark
+from coldnotify_common.steady import steady_s
 from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import check_name, check_object, looking_name
-from coldnotify_schemas.protocol import LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.protocol import AGE_UNKNOWN_S, LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX
 from coldnotify_schemas.wire_pb2 import Message, Missed
 
 from coldnotify_gateway.core import Frame, values_of
@@ -48,6 +50,7 @@ class EventsEndpoint:
         stream: web.StreamResponse | None = None
         due_s = loop.time() + _JUDGED_S
         ping_due_s = loop.time() + HEARTBEAT_S
+        asked_s, as_of_s = steady_s(), float("-inf")
         async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, agent.begin())
             heard_s = loop.time()
@@ -65,13 +68,15 @@ class EventsEndpoint:
                             self._events.on_bytes(connection, answer)
                     # If no frame has arrived since the Hello, another session may succeed, perhaps at another gateway.
                     silent = agent.was_in_sync is None and loop.time() - heard_s >= self._settings.gateway_sync_s
+                    if not agent.unanswered and (age_s := agent.age_s) is not None:
+                        as_of_s = max(as_of_s, asked_s - age_s)
                     over = frames == [] or agent.closed is not None or agent.stuck or silent
                     shown = b"".join(_event(one, agent) for one in agent.found)
                     agent.found.clear()
                     if agent.waits and not waited:
                         shown += b"event: waiting\ndata: {}\n\n"
                     if agent.caught_up and not agent.waits and not was_caught_up:
-                        shown += b"event: caught-up\ndata: {}\n\n"
+                        shown += b"event: caught-up\ndata: {}\n" + _age(as_of_s)
                     if stream is None:
                         if over:
                             return not_answered(agent.closed, waits=agent.waits)
@@ -79,8 +84,9 @@ class EventsEndpoint:
                         await stream.prepare(request)
                         shown = retry() + shown
                     elif frames is None and not over:
-                        shown += HEARTBEAT
+                        shown += HEARTBEAT[:-1] + _age(as_of_s)
                     if loop.time() >= ping_due_s:  # a client that receives many events sends nothing else
+                        asked_s = asked_s if agent.unanswered else steady_s()
                         self._events.on_bytes(connection, agent.ping())
                         ping_due_s = loop.time() + HEARTBEAT_S
                     if over:
@@ -100,6 +106,12 @@ class EventsEndpoint:
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
         async with asyncio.timeout(self._settings.gateway_sync_s):
             await response.write(data)
+
+
+def _age(as_of_s: float) -> bytes:
+    """Returns the end of an event, with the age of what the page was told, if known: a comment, which browsers skip."""
+    age_s = steady_s() - as_of_s
+    return f": age_s {ceil(age_s)}\n\n".encode() if age_s < AGE_UNKNOWN_S else b"\n"
 
 
 def _device(request: web.Request) -> PlayedDevice:

@@ -18,6 +18,7 @@ from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.paced import Paced
 from coldnotify_common.played.agent import Agent, PlayedDevice
 from coldnotify_common.slices import Slices
+from coldnotify_common.steady import steady_s
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, encode_length, parse_gateway_frame
 from coldnotify_schemas.protocol import DISPLACED_MIN_S, GATEWAY_FRAME_BYTES_MAX, SYNC_WAIT_S_MAX
@@ -106,6 +107,7 @@ class Sync:
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Handles a POST /v1/sync."""
+        begun_s = steady_s()
         # Checks the header or certificate before it reads the body. Frames may carry their token in the Hello.
         frames = request.content_type == FRAMES_TYPE
         refused = identified(request, self._events)
@@ -124,13 +126,16 @@ class Sync:
             steps = await self._slices.all(sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX))
         del body
         device, wait_s = next(result for result in reversed(steps) if result is not None)
-        return await self._json(request, device, wait_s)
+        return await self._json(request, device, wait_s, begun_s)
 
     # --- JSON
 
-    async def _json(self, request: web.Request, device: PlayedDevice, wait_s: float) -> web.StreamResponse:
+    async def _json(
+        self, request: web.Request, device: PlayedDevice, wait_s: float, begun_s: float
+    ) -> web.StreamResponse:
         agent = Agent(device)
         async with session_of(request, self._events, self._settings) as connection:
+            hello_s = int(steady_s() - begun_s)
             self._events.on_bytes(connection, agent.begin())
             # A single page is a single answer, with a status of its own. Further pages leave one by one.
             streamed: web.StreamResponse | None = None
@@ -159,7 +164,8 @@ class Sync:
                 await self._wait(connection, agent, wait_s)
                 if agent.closed is not None and agent.closed.code != CloseCode.GOING_AWAY and not agent.found:
                     return not_answered(agent.closed)
-        end = _notifications(agent, shown) + b"]," + sync_body.show_end(agent) + b"}\n"
+            proof = await self._proof(connection, agent, hello_s, begun_s)
+        end = _notifications(agent, shown) + b"]," + sync_body.show_end(agent, *proof) + b"}\n"
         if streamed is None:
             return web.Response(body=end, content_type="application/json")
         await self._write(streamed, end)
@@ -171,6 +177,22 @@ class Sync:
         while not agent.found:
             if not await self._step(connection, agent, end_s):
                 return
+
+    async def _proof(
+        self, connection: QueuedConnection, agent: Agent, hello_s: int, begun_s: float
+    ) -> tuple[int, int | None]:
+        """Returns `held_s` and `age_s` of the answer: all that was acknowledged `age_s` before it had been held for
+        `held_s` is in it. The session began after `hello_s`; one that was held back since is asked again."""
+        age_s, held_s, due_s = agent.age_s, int(steady_s() - begun_s), self._due_s()
+        if held_s == hello_s or agent.unanswered > 0 or agent.closed is not None or connection.finished:
+            return hello_s, age_s
+        self._events.on_bytes(connection, agent.ping())
+        while agent.unanswered > 0:
+            if not await self._step(connection, agent, due_s):
+                return hello_s, age_s
+        if agent.age_s is None or (age_s is not None and hello_s - age_s > held_s - agent.age_s):
+            return hello_s, age_s
+        return held_s, agent.age_s
 
     def _due_s(self) -> float:
         """Returns the time of the loop's clock by which a part of the answer must arrive. A Wait is not a part of

@@ -300,9 +300,10 @@ def show_line(found: Found, agent: Agent) -> bytes:
     return show(found, agent).translate(_SPACE_FOR_BREAKS)
 
 
-def show_end(agent: Agent) -> bytes:
+def show_end(agent: Agent, held_s: int, age_s: int | None) -> bytes:
     """Returns the fields of the answer's object that follow the notifications, without its braces."""
     fields: dict[str, Any] = {"cursor": cursor_of(agent), "in_sync": bool(agent.was_in_sync)}
+    fields |= {"held_s": held_s, "age_s": age_s}
     if agent.objects_caught_up and not agent.caught_up:
         fields["more"] = True
     if agent.waits:

@@ -13,6 +13,7 @@ import pytest
 from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE, not_answered
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.protocol import AGE_UNSAID_S
 from coldnotify_schemas.wire_pb2 import Close
 from coldnotify_testkit.device_frames import hello, parse, sync
 from coldnotify_testkit.fetching import fetch
@@ -67,7 +68,8 @@ def test_a_wake_is_one_request_and_is_told_once(matcher, gateway):
 
     # Nothing new: one exchange of constant size.
     _, second = ask(gateway, "wake/a", "wake/b", cursor=first["cursor"])
-    assert second == {"notifications": [], "cursor": first["cursor"], "in_sync": True}
+    assert second.keys() == {"notifications", "cursor", "in_sync", "held_s", "age_s"}
+    assert (second["notifications"], second["cursor"], second["in_sync"]) == ([], first["cursor"], True)
 
     # The answer with what was registered in addition may be lost: whoever asks again is told again.
     matcher.publish(PARTITION, "wake/c", 1)
@@ -80,6 +82,16 @@ def test_a_wake_is_one_request_and_is_told_once(matcher, gateway):
     _, missed = ask(gateway, "wake/a", "wake/b", "wake/c", cursor=again["cursor"])
     assert versions(missed) == {"wake/b": 2}
     wait_for(lambda: not gateway.json("/v1/sessions")["items"], "no session stays")
+
+
+def test_an_answer_says_how_old_it_is_by_when_it_was_asked_for(matcher, gateway):
+    _, first = ask(gateway, "old/a")
+    assert (first["held_s"], first["age_s"]) == (0, AGE_UNSAID_S)
+    _, held = ask(gateway, "old/a", cursor=first["cursor"], wait_s=2)
+    # The matcher here tells no age, so what was known at the beginning is all there is.
+    assert held["notifications"] == []
+    assert held["held_s"] - held["age_s"] >= -AGE_UNSAID_S
+    assert held["held_s"] >= 2
 
 
 def test_many_objects_leave_page_by_page_and_the_cursor_comes_last(matcher, gateway):
@@ -164,7 +176,9 @@ def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
         first = [json.loads(event()[0].removeprefix("data: ")) for _ in range(2)]
         assert {"object": "look/a", "version": 30, "payload": {"on": True}} in first
         assert {"object": "look/b", "version": None} in first
-        assert event()[0] == "event: caught-up"
+        caught_up = event()
+        assert caught_up[0] == "event: caught-up"
+        assert caught_up[-1].startswith(": age_s ")
         matcher.publish(PARTITION, "look/b", 31, b'{\r\n\n "on":\nfalse}')
         assert event() == ['data: {"object":"look/b","version":31,"payload":{    "on": false}}']
         (session,) = gateway.json("/v1/sessions")["items"]

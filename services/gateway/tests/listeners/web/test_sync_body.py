@@ -99,9 +99,11 @@ def test_what_was_found_as_json():
     assert json.loads(show(Notification(name="a", answer=True), AGENT)) == {"object": "a", "version": None}
     agent = Agent(parse(body(), wait_s_max=60)[0])
     agent.refused["a"] = "no room"
-    assert json.loads(b"{" + show_end(agent) + b"}") == {
+    assert json.loads(b"{" + show_end(agent, 3, None) + b"}") == {
         "cursor": None,
         "in_sync": False,
+        "held_s": 3,
+        "age_s": None,
         "refused": {"a": "no room"},
     }
 
