@@ -55,6 +55,7 @@ SHARED_NAMES = {
     "channels": "sequences of messages: their records, those of a session, those of a client",
     "clients": "what is known of clients: by the matcher, by the checker",
     "errors": "what a package raises",
+    "freshness": "how old is what clients were told: at the gateway, as the checker judges it",
     "interests": "what a client registers for: on the wire, in the client",
     "listener": "what listeners are, and each of them",
     "memberships": "who is told of which members: by the matcher, and as the checker saw it",

@@ -196,6 +196,9 @@ def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
         words = f"{base}/v1/gateway does not tell its ports for devices: {error!r}"
         yield CheckFinding(WARNING, "gateway", words, "does it run another release?")
         return
+    if stale := shown.get("stale"):
+        words = f"{base}: {number_of(stale, 'live session')}: nothing proves that they know what was published 20 s ago"
+        yield CheckFinding(WARNING, "gateway", words, "their clients say so, too: docs/runbooks/ClientsStale.md")
     # A gateway that listens everywhere is where its HTTP port was found.
     address = inside if host in _EVERYWHERE else host
     for row, port in ports.items():

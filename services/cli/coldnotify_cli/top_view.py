@@ -40,7 +40,7 @@ def headline(shown: Overview) -> list[str]:
 
     lines = [
         f"clients {clients}  online {online}  behind {lacking}  "
-        f"overdue {overdue} (longer than {duration(shown['overdue_s'])})",
+        f"overdue {overdue} (longer than {duration(shown['overdue_s'])})  stale {_count(shown.get('stale'))}",
         f"publishes {said(by_matchers, traffic['publishes_per_s'], '.1f')}/s  "
         f"deliveries {said(by_gateways, traffic['deliveries_per_s'], '.1f')}/s  "
         f"sent {said(by_gateways, traffic['sent_bytes_per_s'] / 1024, '.1f')} KiB/s  over {shown['window_s']:.0f} s",
@@ -59,6 +59,10 @@ def headline(shown: Overview) -> list[str]:
     if shown["partial"]:
         lines.append("there are too many clients to look at all of them at once: sums are too low")
     return lines
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
 
 
 def sections(shown: Overview) -> list[TopSection]:

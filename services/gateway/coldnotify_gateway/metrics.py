@@ -87,6 +87,10 @@ _LATENCY = (
     "clocks.",
 )
 _AWAY = ("coldnotify_gateway_matchers_away", "Partitions with sessions on this gateway whose matcher does not answer.")
+_STALE = (
+    "coldnotify_gateway_sessions_stale",
+    "Live sessions for which nothing proves that they were told all that was acknowledged 20 s ago.",
+)
 
 
 _KINDS = [field.name for field in Request.DESCRIPTOR.oneofs_by_name["body"].fields]
@@ -139,6 +143,7 @@ class GatewayCollector(Collector):
         yield GaugeMetricFamily(*_BUFFERED, value=service.buffered_bytes)
         yield CounterMetricFamily(*_CUT_OFF, value=service.cut_off)
         yield GaugeMetricFamily(*_AWAY, value=gateway.matchers_away(service.now_s()))
+        yield GaugeMetricFamily(*_STALE, value=gateway.stale_sessions(service.now_s()))
         latency = service.latency
         yield HistogramMetricFamily(*_LATENCY, buckets=latency.buckets(), sum_value=latency.sum_s)
 

@@ -13,6 +13,7 @@ from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_gateway.core import Gateway, Identified
+from coldnotify_gateway.core.freshness import age_known_s
 from coldnotify_gateway.core.stream import or_none
 from coldnotify_gateway.device_connection import DeviceConnection
 from coldnotify_gateway.metrics import Running
@@ -92,6 +93,7 @@ def _show_gateway(service: GatewayService, gateway: Gateway) -> dict[str, object
         **service.ports,
         "connections": gateway.connection_count,
         "ready": service.readiness() is None,
+        "stale": gateway.stale_sessions(service.now_s()),
         "partitions": [
             {
                 "partition": view.partition,
@@ -117,6 +119,7 @@ def _show_session(service: GatewayService, session: Identified) -> dict[str, obj
         "epoch": session.objects.epoch,
         "complete": or_none(session.complete_in(session.objects)),
         "acked": or_none(session.objects.acked),
+        "age_s": age_known_s(session.oldest_s, service.now_s()),
         "names": session.dialect.by_name,
         "address": session.address,
         "since_ms": round((session.connected_s + service.clock_offset_s) * 1000),

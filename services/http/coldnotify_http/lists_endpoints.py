@@ -140,7 +140,7 @@ class ListsEndpoints:
         page = merged([_listed(body) for body in bodies], asked)
         rows = [row for _, row in page.items]
         if kind == "clients":
-            await self._add_addresses(rows, who_asks(request), operator=operator)
+            await self._add_sessions(rows, who_asks(request), operator=operator)
         shown: Row = {
             "items": rows,
             "next": page.next,
@@ -152,19 +152,21 @@ class ListsEndpoints:
         }
         return json_answer(shown | dict(more or {}))
 
-    async def _add_addresses(self, rows: list[Row], who: Who, *, operator: bool) -> None:
-        """Asks gateways for the addresses of the sessions on a page. None: not known, or not shown."""
+    async def _add_sessions(self, rows: list[Row], who: Who, *, operator: bool) -> None:
+        """Asks gateways for the addresses and ages of the sessions on a page. None: not known, or not shown."""
         sessions: dict[str, list[int]] = defaultdict(list)
         for row in rows:
             if row["gateway"] is not None:
                 sessions[row["gateway"]].append(row["session"])
-        known: dict[tuple[str, int], str] = {}
-        if operator and sessions:
+        known: dict[tuple[str, int], Row] = {}
+        if sessions:
             body = json.dumps({"gateways": sessions}).encode()
             for _, shown in good(await self._asking.every_gateway(path("sessions"), "POST", body, who=who)):
-                known |= {(shown["gateway"], one["session"]): one["address"] for one in shown["items"]}
+                known |= {(shown["gateway"], one["session"]): one for one in shown["items"]}
         for row in rows:
-            row["address"] = known.get((row["gateway"], row["session"]))
+            session = known.get((row["gateway"], row["session"]), {})
+            row["address"] = session.get("address") if operator else None
+            row["age_s"] = session.get("age_s")
 
     async def _of_processes(
         self,

@@ -15,6 +15,7 @@ GAUGES = {
     "lag_objects": "coldnotify_matcher_lag_objects",
     "lag_requests": "coldnotify_matcher_lag_requests",
     "connections": "coldnotify_gateway_connections_open",
+    "stale": "coldnotify_gateway_sessions_stale",
 }
 BUCKETS = "coldnotify_gateway_delivery_seconds_bucket"
 

@@ -164,6 +164,7 @@ class HttpOverview:
             "window_s": figures["window_s"],
             "lag": lag,
             "connections": figures["gauges"]["connections"],
+            "stale": figures["gauges"]["stale"] if by_gateways else None,
             "matchers": [_process(one, {}) for one in matchers],
             "gateways": [_process(one, {"connections": 0, "ready": False}) for one in gateways],
             "groups": largest((one for body in bodies for one in body["groups"]), "publishes", _GROUPS_MAX),

@@ -47,7 +47,13 @@ from coldnotify_testkit.drills.tenant_faults import (
 FAULTS: dict[Fault, set[str]] = {
     few_files_may_be_open: {"OpenFilesNearLimit"},
     gateway_stands_still: {"ProcessDown", "NoGateway"},
-    matcher_stands_still: {"ProcessDown", "PartitionNotServed", "PartitionNotServedForHours", "MatcherSilent"},
+    matcher_stands_still: {
+        "ProcessDown",
+        "PartitionNotServed",
+        "PartitionNotServedForHours",
+        "MatcherSilent",
+        "ClientsStale",
+    },
 }
 DRILLS: dict[Fault, set[str]] = {
     the_list_of_the_revoked_is_cut_short: {"RevokedListUnusable"},

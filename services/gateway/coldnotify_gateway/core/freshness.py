@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from coldnotify_schemas.protocol import AGE_UNKNOWN_S, AGE_UNSAID_S
 
+STALE_S = 20.0
+"""Operators are shown live sessions whose age is above this. With nothing wrong it is a few seconds."""
 UNKNOWN_S = float("-inf")
 """Nothing is known: everything may be missing."""
 _BEATS_KEPT = 64
@@ -74,10 +76,20 @@ class Freshness:
         self._held.clear()
         self._sent.clear()
 
+    @property
+    def oldest_s(self) -> float:
+        """The time before which everything acknowledged has been told, of all logs and domains."""
+        return min([*self._as_of.values(), *self._held.values()], default=UNKNOWN_S)
+
     def as_of(self, log: int | None, domain: str, *, objects: bool) -> float:
         """Returns the time before which everything acknowledged has been told to the domain's live sessions."""
         as_of_s = self._as_of.get(log, UNKNOWN_S)
         return min(as_of_s, self._held.get(domain, as_of_s)) if objects else as_of_s
+
+
+def age_known_s(as_of_s: float, now_s: float) -> int | None:
+    """Returns the age in seconds, rounded up; None: it is not known."""
+    return None if as_of_s == UNKNOWN_S else max(0, ceil(now_s - as_of_s))
 
 
 def age_said(as_of_s: float, now_s: float) -> int:

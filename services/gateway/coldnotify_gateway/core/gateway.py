@@ -21,6 +21,7 @@ from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.dialects import CRC
 from coldnotify_gateway.core.fan_outs import FanOuts
+from coldnotify_gateway.core.freshness import STALE_S
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.from_matcher import FromMatcher, RecordIntake
 from coldnotify_gateway.core.hello_pace import HelloPace, WaitingHello
@@ -513,6 +514,14 @@ class Gateway:
                 session, CloseCode.GOING_AWAY, reason, now_s, come_back=ComeBack(not_here_s=not_here_s)
             )
         return self._counted(outputs)
+
+    def stale_sessions(self, now_s: float) -> int:
+        """Returns the number of live sessions for which nothing proves that they know what is older than STALE_S."""
+        bound_s = now_s - STALE_S
+        views = (view for view in self._connections.views if view.freshness.oldest_s < bound_s)
+        return sum(
+            session.objects.live and session.oldest_s < bound_s for view in views for session in view.sessions.values()
+        )
 
     # --- the end
 

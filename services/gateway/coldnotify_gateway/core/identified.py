@@ -188,6 +188,11 @@ class Identified:
         """Returns the time before which everything acknowledged has been told to the client, in a stream."""
         return max(stream.as_of_s, self.view.as_of(stream, self.domain)) if stream.live else stream.as_of_s
 
+    @property
+    def oldest_s(self) -> float:
+        """The time before which everything acknowledged has been told to the client, in all streams."""
+        return min(self.as_of_s(stream) for stream in self.streams)
+
     def ages(self, now_s: float) -> AgesSaid:
         """Returns the ages of what the client has been told."""
         channels = self.channels

@@ -8,7 +8,7 @@ from ipaddress import ip_network
 import pytest
 from coldnotify_gateway.core import Gateway, Limits, Produce, SessionState, Violation
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import PAGE_WORKING, Closed, Item, Opened, Page
+from coldnotify_schemas.internal_pb2 import PAGE_WORKING, BeatAnswer, Closed, Item, Opened, Page
 from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_testkit.device_frames import ack, hello, ping, register
 from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble, beat_answer, fan_out
@@ -472,6 +472,20 @@ def test_a_matcher_that_does_not_answer_beats_is_away(bench):
     assert bench.gateway.matchers_away(bench.now_s) == 1
     bench.inbox(beat_answer())
     assert bench.gateway.matchers_away(bench.now_s) == 0
+
+
+def test_live_sessions_are_stale_while_no_answer_proves_what_they_were_told(bench):
+    bench.answers_beats = False
+    bench.live(hello(keepalive_s=3600))
+    bench.connect("slow").take()
+    assert bench.gateway.stale_sessions(bench.now_s) == 0
+    bench.later(21)
+    assert bench.gateway.stale_sessions(bench.now_s) == 1
+    (view,) = [view for view in bench.gateway.views if view.sessions]
+    for _ in range(20):
+        bench.later(0.5)
+        bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=5, serial=view.beats, age_ms=0)))
+    assert bench.gateway.stale_sessions(bench.now_s) == 0
 
 
 @pytest.mark.parametrize("stopped", [True, False])

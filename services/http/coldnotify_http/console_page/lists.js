@@ -45,6 +45,7 @@ const LISTS = {
       ["last_seen", "last seen", (one, now) => cell(one.state === "asleep" ? ago(one.last_seen_ms, now) : "now")],
       counted("registered", "registered for"), alarming("lacking", "lacks"),
       ["", "address", (one) => cell(one.address ?? "–")], ["", "gateway", (one) => cell(one.gateway ?? "–")],
+      ["", "as of", (one) => cell(typeof one.age_s === "number" ? `${duration(one.age_s * 1000)} ago` : "–")],
     ],
   },
   gateways: {

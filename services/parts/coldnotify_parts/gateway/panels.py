@@ -63,6 +63,7 @@ DASHBOARD = (
         },
     ),
     PartPanel("Partitions without an answer", "short", {"{{instance}}": "coldnotify_gateway_matchers_away"}),
+    PartPanel("Stale sessions", "short", {"{{instance}}": "coldnotify_gateway_sessions_stale"}),
     PartPanel(
         "Open files",
         "percentunit",
