@@ -18,14 +18,14 @@ SLIPS = {
         "_look",
         "if not clocks.allows(period_ms):",
         "if False:",
-        189,
+        530,
     ),
     "all that clocks say allows it": Slip(
         Clocks,
         "allows",
         "return self._agreed_for(min(period_ms / 1000, needed_s))",
         "return needed_s > 0",
-        98,
+        335,
     ),
 }
 

@@ -7,6 +7,7 @@ everything for it up to there was delivered once and in order, or reported as mi
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
@@ -117,6 +118,14 @@ class ChannelsMachine:
         """So many deliveries a second were agreed with the domain's tenant."""
         agreed = [] if per_s is None else [OutAgreement(DOMAIN, per_s, None, 2)]
         self.allowances.agree(agreed, self.bench.now_ms)
+
+    @rule(2, share=[0.1, 0.5, 1.0])
+    def bound(self, share: float) -> None:
+        """Other partitions of the matcher use more or less of its memory."""
+        kept = ("tail_bytes_max", "blocks_bytes_max", "summaries_bytes_max", "pages_bytes_max")
+        bounds = replace(BOUNDS, **{name: int(getattr(BOUNDS, name) * share) for name in kept})
+        for log in self.bench.engine.state.channel_logs.values():
+            log.bound(bounds)
 
     @rule(
         12,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median
 
-from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
@@ -32,6 +31,8 @@ DAY_MIN = 24 * 60
 DOMAIN, GROUP = "animal.observer", "region-1"
 HOME = partition_of(DOMAIN, GROUP, 8)
 _PAYLOAD = b"x" * 100
+_FULL_BYTES = 72 * 1024 * 1024
+"""Of these, a log that no other one competes with has 8 MiB for its latest messages."""
 _KEPT_BYTES_MIN = 3 * 1024 * 1024
 """The settings take no less."""
 _PLAN_S = 1.0
@@ -49,7 +50,7 @@ def _lag(messages: int, minutes: int) -> int:
 
 def _kept_bytes(messages: int) -> int:
     """Returns the limit on memory, scaled down as far as the log: else nearly all of it would be in memory."""
-    return max(MatcherSettings().matcher_channels_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN)
+    return max(_FULL_BYTES * messages // FULL_MESSAGES, _KEPT_BYTES_MIN)
 
 
 def _told(bench: BenchRun) -> None:

@@ -9,7 +9,7 @@ from coldnotify_schemas.internal_protocol import MATCHER_PORT
 from coldnotify_schemas.protocol import ANSWER_S, REGISTRATIONS_MAX
 
 from coldnotify_matcher.engine import CONFLATION_MS_MAX, Bounds, Rules, parse_intervals, parse_retention
-from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.rules.channel_bounds import LOGS_AT_FIRST, MATCHER_BYTES_MAX, ChannelBounds
 
 FORGOTTEN_AFTER_S_MIN = 60
 """A gateway that stands still for a moment (15 s: its sessions are offline) must not have its clients unregistered."""
@@ -90,10 +90,10 @@ class MatcherSettings(ChannelSettings, InsideSettings):
         maximum=CONFLATION_MS_MAX,
     )
     matcher_channels_bytes_max: int = setting(
-        24 * 1024 * 1024,
-        "maximum memory (bytes), per partition and topic of channels: a third for its latest messages, for clients "
-        "that are not further behind; the rest for older ones that were read again, so that several clients share "
-        "one read",
+        MATCHER_BYTES_MAX,
+        "maximum memory (bytes) for messages of channels, of all its partitions together: latest ones, older ones "
+        "that were read again, summaries, pages being filled. Each log has an even part of a quarter, and of the rest "
+        "as much as it uses of all",
         minimum=3 * 1024 * 1024,
     )
 
@@ -133,5 +133,5 @@ class MatcherSettings(ChannelSettings, InsideSettings):
             retention=retention,
             half_sets_bytes_max=self.matcher_half_sets_bytes_max,
             retentions=self.retentions(),
-            channel_bounds=ChannelBounds.of(self.matcher_channels_bytes_max),
+            channel_bounds=ChannelBounds.of(self.matcher_channels_bytes_max // LOGS_AT_FIRST),
         )

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import cast
 
 import structlog
@@ -21,6 +22,7 @@ from coldnotify_streams.worker import JobWorker as StreamWorker
 
 from coldnotify_matcher import metrics
 from coldnotify_matcher.engine import ProducedRecord
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds, divided
 from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
 from coldnotify_matcher.engine.tenants.ceilings import Ceilings, HeldAgreement
 from coldnotify_matcher.engine.tenants.high_shares import HighAgreement, HighShares
@@ -149,6 +151,7 @@ class MatcherWorker(StreamWorker):
         metrics.PARTITIONS_WAITING.set(looked.waiting)
         if looked.tick:
             owned = cast(Sequence[MatcherPartition], looked.owned)
+            self._divide_memory()
             self._show_intervals(owned)
             metrics.CLOCKS_APART.set(len(self.clock.trust.apart))
             held = [partition.engine.removals_held for partition in owned]
@@ -165,6 +168,14 @@ class MatcherWorker(StreamWorker):
                 self._high_shares.agree(HighAgreement(*share) for share in self._tenancy.high_shares())
                 limits = (OutAgreement(*limit) for limit in self._tenancy.out_limits())
                 self._allowances.agree(limits, self.clock.trust.now_ms)
+
+    def _divide_memory(self) -> None:
+        """Divide the memory for channels among the logs of all partitions, served or followed."""
+        partitions = chain(self.partitions.values(), self.followed.values())
+        logs = [log for one in partitions for log in one.engine.state.channel_logs.values()]
+        parts = divided(self._settings.matcher_channels_bytes_max, [log.memory_bytes for log in logs])
+        for log, part in zip(logs, parts, strict=True):
+            log.bound(ChannelBounds.of(part))
 
     def on_stepped(self, seconds: float) -> None:
         """Note the duration of a step that had something to do."""

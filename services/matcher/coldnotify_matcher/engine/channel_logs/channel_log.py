@@ -114,6 +114,17 @@ class ChannelLog:
         self.blocks = Blocks(self.bounds.blocks_bytes_max, self.bounds.summaries_bytes_max)
         self._cell, self._cell_start = {}, offset
 
+    @property
+    def memory_bytes(self) -> int:
+        """The memory that its bounds are about."""
+        return self.tail.size_bytes + self.blocks.kept_bytes + self.blocks.summaries_bytes + self.pages_bytes
+
+    def bound(self, bounds: ChannelBounds) -> None:
+        """Bound it anew, because the logs of other partitions use more or less of the matcher's memory now."""
+        self.bounds = bounds
+        self.tail.bound(bounds.tail_bytes_max)
+        self.blocks.bound(bounds.blocks_bytes_max, bounds.summaries_bytes_max)
+
     def on_end(self, offset: int) -> None:
         """Note that the log was read up to `offset`."""
         self.read = max(self.read, offset)

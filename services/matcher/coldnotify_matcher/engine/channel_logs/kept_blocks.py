@@ -150,6 +150,14 @@ class Blocks:
         while self.summaries_bytes > self._summaries_bytes_max and len(self._summaries) > 1:
             self._drop(next(iter(self._summaries)))
 
+    def bound(self, kept_bytes_max: int, summaries_bytes_max: int) -> None:
+        """Bound them anew. Those above that are dropped: messages that nobody waits for, so the last ones, too."""
+        self._kept_bytes_max, self._summaries_bytes_max = kept_bytes_max, summaries_bytes_max
+        while self.kept_bytes > kept_bytes_max:
+            self.kept_bytes -= self._kept.pop(next(iter(self._kept))).size_bytes
+        while self.summaries_bytes > summaries_bytes_max and len(self._summaries) > 1:
+            self._drop(next(iter(self._summaries)))
+
     def drop_below(self, offset: int) -> None:
         """Forget blocks that end at or below this offset."""
         while self._starts and self._summaries[self._starts[0]].next <= offset:

@@ -32,6 +32,12 @@ class Tail:
         while self._messages and (self.size_bytes > self._bytes_max or len(self._messages) > self._messages_max):
             self._drop_oldest()
 
+    def bound(self, bytes_max: int) -> None:
+        """Bound it anew. The oldest messages above that are dropped."""
+        self._bytes_max = bytes_max
+        while self._messages and self.size_bytes > bytes_max:
+            self._drop_oldest()
+
     def drop_below(self, offset: int) -> None:
         """Drop all messages below this offset."""
         while self._messages and self._messages[0].offset < offset:

@@ -1,6 +1,15 @@
-"""Bounds of the memory for a log of channels."""
+"""Bounds of the memory for logs of channels: of all logs of a matcher together, and of each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+MATCHER_BYTES_MAX = 448 * 1024 * 1024
+"""What eight logs have that use their bounds in full."""
+LOGS_AT_FIRST = 128
+"""A log has this part of a matcher's memory until it is known how much each uses: some hundred may begin at once."""
+_FIXED = 4
+"""A quarter of the memory is divided evenly, whoever uses it. So each log reaches an even part of all of it: as long as
+it uses its part in full, the next one is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +32,19 @@ class ChannelBounds:
 
     @classmethod
     def of(cls, bytes_max: int) -> "ChannelBounds":
-        """Returns the bounds with so many bytes for messages: a third for the latest, the rest for older ones."""
-        tail = bytes_max // 3
-        return cls(tail_bytes_max=tail, blocks_bytes_max=bytes_max - tail)
+        """Returns the bounds of a log with so many bytes: a seventh for its latest messages, two each for the rest."""
+        tail = bytes_max // 7
+        return cls(
+            tail_bytes_max=tail, blocks_bytes_max=2 * tail, summaries_bytes_max=2 * tail, pages_bytes_max=2 * tail
+        )
+
+
+def divided(bytes_max: int, used: Sequence[int]) -> list[int]:
+    """Returns each log's part of a matcher's memory, by what each uses now. The parts are `bytes_max` at most."""
+    if not used:
+        return []
+    fixed = bytes_max // (_FIXED * len(used))
+    rest, total = bytes_max - fixed * len(used), sum(used)
+    if not total:
+        return [bytes_max // len(used)] * len(used)
+    return [fixed + rest * one // total for one in used]

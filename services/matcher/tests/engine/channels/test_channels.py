@@ -9,7 +9,7 @@ from coldnotify_matcher.engine import Block, Rules
 from coldnotify_matcher.engine.channel_logs.channel_log import WANTED_MAX
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
-from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds, divided
 from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
 from coldnotify_matcher.engine.tenants.high_shares import HighAgreement, HighShares
 from coldnotify_schemas import internal_pb2, wire_pb2
@@ -214,6 +214,39 @@ def test_those_who_come_back_to_different_places_come_together() -> None:
     assert bench.blocks_read[:4] == [6 * BLOCK_OFFSETS, 0, 7 * BLOCK_OFFSETS, 1 * BLOCK_OFFSETS]
     assert len(bench.blocks_read) < 2 * blocks
     assert sum(len(page.entries) for page in channel_pages(bench.take())) == 7 * blocks - sum(range(7))
+
+
+def test_a_matchers_memory_is_divided_by_use_and_each_log_reaches_an_even_part() -> None:
+    assert divided(1000, []) == []
+    assert divided(1000, [0, 0]) == [500, 500]
+    assert divided(1000, [0, 7]) == [125, 875]
+    used = [900, 0, 0, 0]
+    for _ in range(40):
+        parts = divided(1000, used)
+        assert sum(parts) <= 1000
+        used = [min(used[0], parts[0]), parts[1], 0, 0]
+    assert used[1] >= 245
+
+
+def test_a_log_that_is_bound_anew_drops_the_oldest() -> None:
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_messages_max=3)), block_records=4)
+    for _ in range(12):
+        bench.send("a", 100 * b"x")
+    bench.settle()
+    bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_OLDEST)])
+    bench.settle()
+    (log,) = bench.engine.state.channel_logs.values()
+    assert log.tail.size_bytes > 0 < log.blocks.kept_bytes
+    assert log.memory_bytes >= log.tail.size_bytes + log.blocks.kept_bytes
+    log.bound(ChannelBounds.of(7 * (log.tail.size_bytes - 1)))
+    assert len(log.tail) == 2
+    log.bound(ChannelBounds.of(0))
+    assert (len(log.tail), log.blocks.kept_bytes) == (0, 0)
+    log.bound(ChannelBounds())
+    bench.take()
+    bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_OLDEST)], session=2, client="other")
+    bench.settle()
+    assert [one.message.offset for page in channel_pages(bench.take()) for one in page.entries] == list(range(12))
 
 
 def test_logs_have_their_blocks_read_in_turns() -> None:
