@@ -118,7 +118,7 @@ class Services:
             http = free_port(_HOST)
             self.matcher_ports[f"matcher-{number}"] = http
             flags = [f"--matcher-port={http}", f"--matcher-id=matcher-{number}", retentions]
-            flags.append(f"--matcher-channels-bytes-max={3 * TAIL_BYTES_MAX}")
+            flags.append(f"--matcher-channels-bytes-max={42 * TAIL_BYTES_MAX}")
             flags.append(f"--matcher-session-timeout-ms={SESSION_TIMEOUT_S * 1000:.0f}")
             self._add(directory, f"matcher-{number}", http, flags)
         for number in range(1, GATEWAYS + 1):
