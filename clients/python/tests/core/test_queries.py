@@ -231,6 +231,25 @@ def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
     )
 
 
+def test_a_leaving_that_comes_later_holds_the_cursor_from_its_place_on() -> None:
+    bench = ClientBench(kept("a", "b"))
+    bench.client.application.subscribe_members(LAMPS, 1)
+    bench.client.application.subscribe(LAMPS, 2)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(caught_up=wire.CaughtUp(complete=10))
+    bench.say(notification=wire.Notification(name="b", offset=11, left=[LAMPS.hash]))
+    bench.say(notification=wire.Notification(name="a", version=3, deleted=True, offset=12, left=[LAMPS.hash]))
+    bench.save()
+    jobs = [bench.client.next_job(bench.now), bench.client.next_job(bench.now)]
+    for job in sorted(jobs, key=lambda one: isinstance(one, MembersJob)):
+        assert job is not None
+        bench.client.job_done(job, {}, bench.now)
+    assert decode(encode(bench.client._document()), ME).cursor == 10, "that a has left is not told"
+    assert bench.tell() == [(set(), {"a"})]
+    assert decode(encode(bench.client._document()), ME).cursor == 12
+
+
 def test_members_callbacks_wait_until_the_change_is_durable() -> None:
     bench = ClientBench(kept())
     bench.client.application.subscribe_members(LAMPS, 1)

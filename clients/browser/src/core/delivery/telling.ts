@@ -142,7 +142,9 @@ export class MembersCallbacks {
     this.#keeper.gone(membership, gone);
     if (change.added.size + change.removed.size > 0) {
       const revision = this.#journal.changed(true);
-      membership.telling = { change, revision, spared: new Set(membership.fresh), hold };
+      const more = membership.deferred.size > 0;
+      if (more) membership.hold = hold; // it holds for these, too, until the next change has been told
+      membership.telling = { change, revision, spared: new Set(membership.fresh), hold: more ? null : hold };
       membership.failures = 0;
       this.#consider(membership);
     } else {

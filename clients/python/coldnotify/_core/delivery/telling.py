@@ -156,6 +156,8 @@ class MembersCallbacks:
         self._keeper.gone(gone)
         if change.added or change.removed:
             revision = self._journal.changed(urgent=True)
+            if membership.deferred:
+                membership.hold, hold = hold, None  # it holds for these, too, until the next change has been told
             membership.telling = Telling(change, revision, set(membership.fresh), hold)
             membership.failures = 0
             self._consider(membership)
