@@ -142,6 +142,7 @@ class SimulatedMessages:
         self._kafka = kafka
         self.epoch = 0
         self.losses = 0
+        self._lost_s = float("-inf")
         self.logs: dict[int, Log] = {}
         """By epoch."""
         self._of: dict[str, dict[str, _Subscription]] = {}
@@ -164,6 +165,8 @@ class SimulatedMessages:
         before = self.logs.get(self.epoch)
         self.logs[epoch] = Log() if anew or before is None else before
         self.losses += before is not None
+        if before is not None:
+            self._lost_s = self._clock.now_s
         self.epoch = epoch
         self._recorded.clear()
 
@@ -468,6 +471,17 @@ class SimulatedMessages:
             lacking = self._lacking(client, one, name, 1 << 62, since_s)
             if lacking:
                 raise Broken(f"P8: {client.name} is caught up and lacks {lacking} of {name!r}")
+
+    def on_fresh(self, client: SimulatedClient, as_of_s: float, settled: set[str], *, anew_s: float) -> None:
+        """P11: the client says that it has been told of these channels what was acknowledged before that time."""
+        if as_of_s <= self._lost_s + anew_s:
+            return
+        for name, one in self._of.get(client.key, {}).items():
+            if name not in settled or one.doubted or one.epoch not in (None, self.epoch):
+                continue
+            lacking = self._lacking(client, one, name, 1 << 62, as_of_s)
+            if lacking:
+                raise Broken(f"P11: {client.name} is fresh as of {as_of_s:.3f} and lacks {lacking} of {name!r}")
 
     # ---- at rest
 

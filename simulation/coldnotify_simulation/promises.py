@@ -37,7 +37,7 @@ class SimulatedPromises:
     def __init__(self, clock: Clock, kafka: Kafka, truth: TrueObjects) -> None:
         self._clock = clock
         self._kafka = kafka
-        self.truth = truth
+        self._truth = truth
         self.epoch = 0
         """The epoch in which cursors are compared with the log; nothing is known of cursors of another one."""
         self._told: dict[tuple[str, str], Version] = {}
@@ -99,14 +99,6 @@ class SimulatedPromises:
         """Returns the newest version that it was told or has published."""
         return max(self._told.get(place, UNKNOWN), self._caused.get(place, UNKNOWN))
 
-    def knows(self, client: SimulatedClient, name: str) -> Version | None:
-        """Returns the newest version that the client was told or may have published; None: its registration may be
-        lost."""
-        place = client.key, name
-        if place in self._doubted:
-            return None
-        return max(self._knows(place), self._caused_before.get(place, UNKNOWN))
-
     def caused_of(self, client: str, name: str) -> Version:
         """The newest version of the object that it may have published itself."""
         place = client, name
@@ -133,7 +125,7 @@ class SimulatedPromises:
         if job.update.version is None:
             return
         version = job.update.incarnation, job.update.version
-        thing = self.truth.thing(client.key_of(name))
+        thing = self._truth.thing(client.key_of(name))
         if version not in thing.published:
             raise Broken(f"P4: {client.name} was told {version} of {name}, which nobody published")
         if job.notification.payload is not None and job.notification.payload != payload_of(version[1]):
@@ -175,7 +167,7 @@ class SimulatedPromises:
             return
         for name in document.wanted - set(document.pending):
             place = client.key, name
-            due = self.truth.thing(client.key_of(name)).due_at(document.cursor)
+            due = self._truth.thing(client.key_of(name)).due_at(document.cursor)
             floor = self.floor_in(document, client, name)
             if floor >= due and self._doubted.get(place):
                 del self._doubted[place]
@@ -198,7 +190,7 @@ class SimulatedPromises:
         for name in wanted_then & client.wanted:
             if (client.key, name) in self._doubted:
                 continue
-            due = self.truth.thing(client.key_of(name)).acknowledged_at(since_s)
+            due = self._truth.thing(client.key_of(name)).acknowledged_at(since_s)
             told = max(self._knows((client.key, name)), self._caused_before.get((client.key, name), UNKNOWN))
             if told < due:
                 raise Broken(f"P2: {client.name} is caught up and was told {told} of {name}, not {due}")
@@ -251,11 +243,11 @@ class SimulatedPromises:
         newest: dict[str, Version] = {}
         registered: dict[str, list[str]] = {}
         for partition in range(PARTITIONS):
-            newest |= merged(partition, self._kafka.log(TOPICS.objects, partition), self.truth.removals_read.epoch)
+            newest |= merged(partition, self._kafka.log(TOPICS.objects, partition), self._truth.removals_read.epoch)
             for key, value in merged_state(self._kafka.log(TOPICS.registrations, partition)).items():
                 record = decode(value, type=RegistrationsRecord)
                 registered.setdefault(key.rpartition("/")[0], []).extend(record.objects)
-        for key, thing in self.truth.things.items():
+        for key, thing in self._truth.things.items():
             due = max(thing.acknowledged_at(self._clock.now_s), thing.strayed)
             if newest.get(key, UNKNOWN) < due:
                 found.append(f"P1: of {key} {due} was acknowledged, the log has {newest.get(key, UNKNOWN)}")

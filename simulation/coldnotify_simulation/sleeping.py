@@ -56,7 +56,8 @@ class Sleeping:
         if link is not None and dies_after_s is not None:
             gateway_notices_s = self.random.choice([0.0, float("inf")])
             how = {"client_notices_s": float("inf"), "gateway_notices_s": gateway_notices_s}
-            self.world.clock.later(dies_after_s, partial(link.cut, "died while its client slept", **how))
+            cut = partial(link.cut, "died while its client slept", **how)
+            self.world.clock.later(dies_after_s, lambda: cut() if self.on else None)
 
         def wake() -> None:
             if client.stopped and client.stops == stops:

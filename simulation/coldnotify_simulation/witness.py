@@ -65,7 +65,7 @@ class Witness:
         self.gateways = gateways
         self.promises, self.memberships, self.messages = judges
         self._doubts = Doubts(clock)
-        self.freshness = FreshClients(clock, self.promises.truth, self.promises.knows)
+        self.freshness = FreshClients(trace, self.messages)
         self.ledger = ledger
         self.late_s = late_s
         self._wanted_at: dict[str, _Wake] = {}

@@ -406,7 +406,6 @@ class World:
         self.kafka.recreate(name)
         if name == TOPICS.objects:
             self.truth.lose()
-            self.witness.freshness.on_lost()
             self.groups.clear()
             self.promises.forget_told()
             self._note_epoch()
@@ -427,7 +426,6 @@ class World:
         self.trace.event("topic_lost", topic=TOPICS.objects)
         self.kafka.log(TOPICS.objects, partition).truncate(end)
         self.truth.lose()
-        self.witness.freshness.on_lost()
         self.groups.clear()
         if new_epoch:
             self.epoch_counter += 1
