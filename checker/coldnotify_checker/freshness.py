@@ -80,7 +80,7 @@ class FreshClaims:
     def _settle(self, client: CheckedClient, event: Fresh) -> dict[int, int]:
         """Returns since when each of its registrations is settled. While any operation is pending, none is known to be:
         the service may have lost those that were."""
-        if event.pending:
+        if event.pending or event.as_of is None:
             self._settled.pop(event.client, None)
             return {}
         before = self._settled.get(event.client, {})

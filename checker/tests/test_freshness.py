@@ -42,7 +42,7 @@ class Story:
             *(registers or [Register(t=0, client=CLIENT, object=OBJECT)]),
             Connecting(t=CONNECTED_S * S, client=CLIENT),
         ]
-        self.says(SETTLED_S, None, caught_up=False)
+        self.says(SETTLED_S, CONNECTED_S)
 
     def at(self, s: float, event: Event) -> "Story":
         fields = {name: getattr(event, name) for name in event.__struct_fields__}

@@ -179,6 +179,8 @@ class Campaign:
         self._repeated = {message for message, times in sent.items() if times > 1}
         self._logs_to_lose: list[str] = []
         """Topics of channels to recreate once Kafka is whole."""
+        self._cut_off: dict[str, int] = {}
+        """Since when nodes of Kafka are, of several, whose partitions others may lead meanwhile."""
         self._lost_logs: list[LostLog] = []
         """Those that are not recreated yet."""
         self._published: dict[str, tuple[int, int]] = {}
@@ -350,6 +352,7 @@ class Campaign:
         self._history.write("fault", kind=kind.value, target=target)
         if kind in TAKE_KAFKA:
             self._services.brokers.hit.add(target)
+            self._cut_off[target] = now_us()
         if kind in (
             FaultKind.GATEWAY_KILLED,
             FaultKind.MATCHER_KILLED,
@@ -421,6 +424,7 @@ class Campaign:
             # In order, which hands its partitions on; that may take seconds.
             threading.Thread(target=part.stop, daemon=True).start()
         if kind in BROKER_FAULTS and services.brokers.count > 1:
+            self._history.write("deposed", begun=self._cut_off[target])
             # Others may have gone on without it: it is whole again once it is in sync.
             self._wait_for(target, kind)
             return
@@ -437,9 +441,10 @@ class Campaign:
             self._services.brokers.returning.add(name)
 
     def _recreate(self, kind: FaultKind, topic: str) -> None:
+        begun = now_us()
         self._topics_missing = not self._services.recreate_topic(topic)
         # Not before it is done: what is acknowledged until now may have been in the old one.
-        self._history.write("topic_lost", topic=topic)
+        self._history.write("topic_lost", topic=topic, begun=begun)
         self._history.write("healed", kind=kind.value, target=topic)
         if topic == self._topics.objects:
             for name, (incarnation, version) in self._published.items():
@@ -516,6 +521,7 @@ class Campaign:
         """Returns what connected clients do not know yet, and registrations that are wrong."""
         # What retention has removed stands in no topic: that it is missed is told before a client has caught up.
         missing = [f"{client} is not caught up" for client in self._devices.owed() if client not in told.caught_up]
+        missing += [f"{client} is not fresh" for client in self._devices.owed() if told.stale.get(client)]
         for client, wanted in self._devices.owed().items():
             if topics.registered.get(client, set()) != wanted:
                 missing.append(f"{client} is registered for {sorted(topics.registered.get(client, set()) ^ wanted)}")

@@ -35,6 +35,8 @@ from coldnotify import (
     aio,
 )
 from coldnotify import Notify as SyncNotify
+from coldnotify_checker.histories import now_us
+from coldnotify_schemas.protocol import FRESH_EXTRA_S, FRESH_FACTOR
 
 from coldnotify_fault.channel_steps import CHANNELS
 from coldnotify_fault.history import HistoryFile
@@ -45,6 +47,10 @@ FORMS = ("sync", "aio", "raw")
 _CAUGHT_UP_S = 600.0
 """Longer than a campaign."""
 _DISCONNECT_S = 5.0
+_KEEPALIVE_S = 2
+_FRESH_S = FRESH_FACTOR * _KEEPALIVE_S + FRESH_EXTRA_S
+_FRESH_LOOK_S = 0.4
+"""An application asks that often how fresh it is."""
 
 
 class ApplicationFails(Exception):
@@ -77,7 +83,7 @@ class HostedApplication:
             Connection(
                 gateways,
                 connect_timeout_s=3,
-                keepalive_s=2,
+                keepalive_s=_KEEPALIVE_S,
                 silence_grace_s=2,
                 request_timeout_s=5,
                 ack_delay_s=0.2,
@@ -98,9 +104,33 @@ class HostedApplication:
         self._commands.put(command)
 
     def _work(self) -> None:
+        """Does the commands; in between, and in the same thread, asks how fresh the client is: so what was registered
+        before that was asked surely counts."""
+        looked_s = 0.0
         while True:
-            command = self._commands.get()
-            getattr(self, f"_{command['do']}")(command)
+            try:
+                command = self._commands.get(timeout=max(0.0, looked_s + _FRESH_LOOK_S - time.monotonic()))
+            except queue.Empty:
+                looked_s = time.monotonic()
+                self._look_how_fresh()
+            else:
+                getattr(self, f"_{command['do']}")(command)
+
+    def _look_how_fresh(self) -> None:
+        asked = now_us()
+        status = self._notify.status
+        as_of = status.fresh_as_of
+        self._history.write(
+            "fresh",
+            client=self._name,
+            asked=asked,
+            as_of=None if as_of is None else round(as_of * 1e6),
+            caught_up=status.caught_up,
+            pending=status.pending,
+            parked=list(status.parked),
+            fresh_s=_FRESH_S,
+            keepalive_s=_KEEPALIVE_S,
+        )
 
     def _start(self, command: dict[str, Any]) -> None:
         self._history.write("started", client=self._name, life=command["life"])

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coldnotify_checker.freshness import USUAL_US
+
 
 @dataclass(slots=True)
 class FollowedChannel:
@@ -35,6 +37,8 @@ class ToldFiles:
         """By client and channel."""
         self.caught_up: set[str] = set()
         """Clients that have reported to be caught up since they last connected."""
+        self.stale: dict[str, bool] = {}
+        """By client that says how fresh it is: true if that is longer ago than with nothing wrong."""
         self.told = 0
         """How many times a callback was entered."""
 
@@ -71,6 +75,11 @@ class ToldFiles:
             self.caught_up.add(one["client"])
         elif one["event"] in ("connecting", "stopped", "started"):
             self.caught_up.discard(one["client"])
+            if one["client"] in self.stale:
+                self.stale[one["client"]] = True
+        elif one["event"] == "fresh":
+            usual_us = one["keepalive_s"] * 1e6 + USUAL_US
+            self.stale[one["client"]] = one["as_of"] is None or one["asked"] - one["as_of"] > usual_us
         if "channel" in one and "client" in one:
             self._take_of_channel(one)
         if one["event"] != "told":
