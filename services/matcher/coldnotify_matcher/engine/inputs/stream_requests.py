@@ -109,18 +109,17 @@ class StreamRequests:
         # For sessions that only the gateway knows the offset would be wrong.
         done = self._conflation.floor
         complete = done - 1 if agreed and done else None
-        answer = internal_pb2.BeatAnswer(agreed=agreed, complete=complete, serial=beat.serial)
+        age_ms = self._state.ends.age_ms(self._state.position, self._state.now_s) if agreed else None
+        answer = internal_pb2.BeatAnswer(agreed=agreed, complete=complete, serial=beat.serial, age_ms=age_ms)
         if agreed:
-            self._say_age(answer)
+            self._say_held(answer)
             self._channels.complete(answer)
         gateway.tell(internal_pb2.Item(beat=answer))
 
-    def _say_age(self, answer: internal_pb2.BeatAnswer) -> None:
+    def _say_held(self, answer: internal_pb2.BeatAnswer) -> None:
         state = self._state
-        age_ms = state.ends.age_ms(state.position, state.now_s)
-        if age_ms is None:
+        if not answer.HasField("age_ms"):
             return
-        answer.age_ms = age_ms
         for domain, offset in self._conflation.held_domains():
             answer.held.add(domain=domain, age_ms=state.ends.age_ms(offset, state.now_s))
 
