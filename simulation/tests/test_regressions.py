@@ -1,7 +1,8 @@
 """Interleavings of wakes and replays, scripted exactly: each holds, and fails without the rule that makes it hold."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -141,10 +142,8 @@ def an_old_beat_replayed_to_a_matcher_that_found_no_sessions() -> None:
 def an_answer_to_any_beat_counts() -> Iterator[None]:
     beat_answered = PartitionView.beat_answered
 
-    def without(
-        self: PartitionView[Identified], serial: int, *, agreed: bool, complete: int, streams: Mapping[int, int]
-    ) -> bool:
-        return beat_answered(self, self._believed_from, agreed=agreed, complete=complete, streams=streams)
+    def without(self: PartitionView[Identified], serial: int, **about: Any) -> bool:
+        return beat_answered(self, self._believed_from, **about)
 
     with patch.object(PartitionView, "beat_answered", without):
         yield
