@@ -73,6 +73,8 @@ KEEPALIVE_S = 60
 """The meaning of a keepalive of 0. A longer one saves battery, a shorter one notices a dead link sooner."""
 WEBSOCKET_KEEPALIVE_S = 45
 """The clients' default over WebSocket, because intermediaries close idle connections after 60 s."""
+WEB_PROFILE_KEEPALIVE_S = 4
+"""The clients' default for lines that cost nothing: a dead link is noticed within 14 s."""
 KEEPALIVE_S_MAX = 86_400
 """A longer keepalive counts as this: a gateway notices each dead connection within two days."""
 AGE_UNSAID_S = 6
@@ -106,6 +108,9 @@ UNKNOWN_SESSION_DELAY_S = 1
 """The upper end of the random delay after UNKNOWN_SESSION: when a service returns, it sends this to all clients at
 once.
 """
+
+CLOSE_S_MAX = 3_600
+"""`retry_after_s` and `not_here_s` of a Close count as at most this: no gateway sends a client away for good."""
 
 # WebSocket, sync and HTTP
 

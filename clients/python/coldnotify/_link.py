@@ -20,6 +20,12 @@ _Target = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR)
 
 
+def limit_unacknowledged(connection: socket.socket, timeout_ms: int | None) -> None:
+    """Ends the connection once bytes have not been acknowledged for so long. None: the kernel decides."""
+    if timeout_ms is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+
+
 class LinkState(Enum):
     """The stages of a connection."""
 
@@ -38,9 +44,13 @@ class ClientLink:
         address: Address,
         context: ResumingContext | None,
         wake: Callable[[], None],
+        user_timeout_ms: int | None = None,
     ) -> None:
-        """Begin to connect. `wake` is called, on another thread, when the address has been looked up."""
+        """Begin to connect. `wake` is called, on another thread, when the address has been looked up.
+        `user_timeout_ms`: TCP's own limit for what is not acknowledged; None: the kernel's.
+        """
         self.state = LinkState.RESOLVING
+        self._user_timeout_ms = user_timeout_ms
         self.problem = ""
         self._address = address
         self._context = context
@@ -109,6 +119,7 @@ class ClientLink:
                 self._socket = socket.socket(family, socket.SOCK_STREAM)
                 self._socket.setblocking(False)
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                limit_unacknowledged(self._socket, self._user_timeout_ms)
                 code = self._socket.connect_ex(target)
             except OSError as error:
                 problem = str(error)
@@ -237,9 +248,10 @@ class CarriedLink(ClientLink):
         context: ResumingContext | None,
         wake: Callable[[], None],
         carrier: Carrier,
+        user_timeout_ms: int | None = None,
     ) -> None:
         """The same arguments as Link's, and the carrier."""
-        super().__init__(address, context, wake)
+        super().__init__(address, context, wake, user_timeout_ms)
         self.carrier = carrier
         self._begun = False
         self._ending = False

@@ -8,6 +8,7 @@ from typing import Any
 
 from coldnotify._carriers import CONNECTION_LOST, ENDED_BY_GATEWAY, Carrier, carrier_of
 from coldnotify._clock import sleep_counting_clock
+from coldnotify._core.document.document import ClientIdentity
 from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save, Status
 from coldnotify._core.session.reconnect import Address
 from coldnotify._core.session.standstill import Standstill
@@ -45,6 +46,7 @@ class NotifyRun:
     def __init__(
         self,
         new_driver: Callable[[float], Driver],
+        identity: ClientIdentity,
         lock: Any,  # threading.RLock is no type
         state: State,
         connection: Connection,
@@ -66,6 +68,7 @@ class NotifyRun:
         self.lock = lock
         self.on_error = on_error
         self._state = state
+        self._identity = identity
         self._connection = connection
         self._context = context
         self._callback_of = callback_of
@@ -73,8 +76,8 @@ class NotifyRun:
         self._served = False
         """True if the present or last connection has carried a session."""
         self._outage_told = False
-        self._may_need_tls = False
-        """True for a connection without TLS from which nothing came yet."""
+        self._may_need_tls: set[int] = set()
+        """The connections without TLS from which nothing came yet."""
 
     # What is to be done
 
@@ -112,6 +115,12 @@ class NotifyRun:
         """Ends the wait for the next attempt to connect."""
         with self.lock:
             self.driver.connect_now(self._look())
+        self._wake()
+
+    def network_changed(self) -> None:
+        """The machine has another network."""
+        with self.lock:
+            self.driver.doubt(self._look(), 0.0)
         self._wake()
 
     def stop(self, *, abandon: bool) -> None:
@@ -166,12 +175,45 @@ class NotifyRun:
             else:
                 self.driver.save_failed(save, error, self._clock())
 
-    def way_to(self, address: Address) -> tuple[Carrier, ResumingContext | None]:
+    def way_to(self, address: Address, link: int) -> tuple[Carrier, ResumingContext | None]:
         """Returns the carrier and the TLS context for a connection to this address."""
         logger.info("connecting to %s", address)
         carrier = carrier_of(address)
-        self._may_need_tls = not self._connection.uses_tls(address)
-        return carrier, None if self._may_need_tls else self._context
+        uses_tls = self._connection.uses_tls(address)
+        (self._may_need_tls.discard if uses_tls else self._may_need_tls.add)(link)
+        return carrier, self._context if uses_tls else None
+
+    @property
+    def user_timeout_ms(self) -> int | None:
+        """TCP's own limit for what is not acknowledged; None: the kernel's."""
+        return self._connection.user_timeout_ms()
+
+    def ask_directory(self) -> None:
+        """Asks the directory, and passes on what it says. Takes up to `connect_timeout_s`."""
+        from coldnotify._named_gateway import NoGateway, ask_directory, requests_of
+
+        connection = self._connection
+        try:
+            token = connection.current_token() or None
+            requests = requests_of(str(connection.directory), token, self._context)
+            found = ask_directory(
+                requests,
+                self._identity,
+                connection.gateways().home,
+                connection.named,
+                connection.connect_timeout_s,
+                web=connection.wants_web,
+            )
+        except Exception as error:
+            retry_after_s = error.retry_after_s if isinstance(error, NoGateway) else 0.0
+            logger.info("%s", error)
+            with self.lock:
+                self.driver.unnamed(str(error), self._clock(), retry_after_s)
+        else:
+            logger.info("the directory names %s", found.address)
+            with self.lock:
+                self.driver.named(found.address, self._clock(), found.home_out_s)
+        self._wake()
 
     def callbacks(self, job: AnyJob) -> Iterator[tuple[int, Callable[..., object]]]:
         """The callbacks to run, by number; those that were disposed of meanwhile are left out."""
@@ -187,37 +229,39 @@ class NotifyRun:
 
     # What a connection says
 
-    def link_up(self, carrier: Carrier) -> str:
+    def link_up(self, carrier: Carrier, link: int) -> str:
         """Notes that the connection is established. Returns why it cannot be used; "" if it can."""
         try:
             token = self._connection.current_token()
         except Exception as error:
             return f"no token: {error}"
         with self.lock:
-            self.driver.link_up(self._clock(), token)
+            self.driver.link_up(self._clock(), token, link)
         return ""
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: bytes, link: int) -> None:
         """Bytes came."""
-        self._may_need_tls = False
+        self._may_need_tls.discard(link)
         with self.lock:
-            self.driver.received(data, self._look())
+            self.driver.received(data, self._look(), link)
             if not self._served and self.driver.connected:
                 self._served, self._outage_told = True, False
 
-    def sent(self) -> None:
+    def sent(self, link: int) -> None:
         """Everything is written."""
         with self.lock:
-            self.driver.sent()
+            self.driver.sent(link)
 
-    def link_down(self, problem: str) -> None:
+    def link_down(self, problem: str, link: int) -> None:
         """It could not be made, or is gone."""
-        if self._may_need_tls and problem.startswith((ENDED_BY_GATEWAY, CONNECTION_LOST)):
+        if link in self._may_need_tls and problem.startswith((ENDED_BY_GATEWAY, CONNECTION_LOST)):
             problem += _IN_THE_CLEAR
         logger.info("connection to the gateway ended: %s", problem)
         with self.lock:
-            self.driver.link_down(problem, self._clock())
-            self._tell_of_outage()
+            is_main = link == self.driver.main_link
+            self.driver.link_down(problem, self._clock(), link)
+            if is_main and link == self.driver.main_link:
+                self._tell_of_outage()
 
     def _tell_of_outage(self) -> None:
         """Warn once that no session comes about, until one does. Python prints warnings where logging is not set up."""

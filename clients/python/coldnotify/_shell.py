@@ -95,7 +95,7 @@ class NotifyShell:
             connect_timeout_s=self._connection.connect_timeout_s,
             keepalive_s=self._connection.chosen_keepalive_s(),
             fresh_s=self._connection.fresh_s,
-            silence_grace_s=self._connection.silence_grace_s,
+            silence_grace_s=self._connection.chosen_silence_grace_s(),
             request_timeout_s=self._connection.request_timeout_s,
             ack_delay_s=self._connection.ack_delay_s,
             backoff_min_s=self._connection.backoff_min_s,
@@ -515,6 +515,16 @@ class NotifyShell:
         with self._lock:
             return STOPPED if self._run is None else self._run.status()
 
+    def network_changed(self) -> None:
+        """Call it when the machine has another network: the connection is in doubt, a try that waits comes now, and
+        pauses are short again. No effect on a client that does not run.
+        """
+        self._owner.check()
+        with self._lock:
+            run = self._run
+        if run is not None:
+            run.network_changed()
+
     # For the two forms
 
     def _wake(self) -> None:
@@ -526,17 +536,18 @@ class NotifyShell:
         if self._outbox is not None:
             self._open_publishing()
         context = self._contexts.context(self._connection)
-        addresses = self._connection.addresses()
+        gateways = self._connection.gateways()
         self._state.open()
         try:
             document = self._document()
 
             def new_driver(now: float) -> Driver:
                 own = self._untold, self._publications
-                return Driver(document, addresses, self._settings, random.Random(), now, *own)
+                return Driver(document, gateways, self._settings, random.Random(), now, *own)
 
             run = NotifyRun(
                 new_driver,
+                self._identity,
                 self._lock,
                 self._state,
                 self._connection,

@@ -15,6 +15,7 @@ from typing import Self
 
 from coldnotify._core.driver import (
     AnyJob,
+    AskDirectory,
     CallCallbacks,
     Close,
     Connect,
@@ -114,8 +115,8 @@ class _Threads:
     def __init__(self, run: NotifyRun, name: str) -> None:
         self.run = run
         self._changed = threading.Condition(run.lock)
-        self._link: CarriedLink | None = None
-        self._link_is_up = False
+        self._links: dict[int, CarriedLink] = {}
+        self._up: set[int] = set()
         self._abandoned = False
         self._wake_r, self._wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         # Daemons: a program that forgets to disconnect can still end; the state file is whole at any instant.
@@ -130,8 +131,8 @@ class _Threads:
         if not self.run.driver.over:
             os.close(self._wake_r)
             os.close(self._wake_w)
-        if self._link is not None:
-            self._link.forked()
+        for link in self._links.values():
+            link.forked()
 
     # From other threads
 
@@ -177,8 +178,8 @@ class _Threads:
         except Exception:
             logger.exception("the client stops: this is a bug in it")
         finally:
-            if self._link is not None:
-                self._link.close("stopped")
+            for link in self._links.values():
+                link.close("stopped")
             with self._changed:
                 self.run.end()
                 os.close(self._wake_r)
@@ -197,9 +198,12 @@ class _Threads:
             case Save():
                 self._notify()
                 self.run.save(action)
-            case Connect(address):
-                carrier, context = self.run.way_to(address)
-                self._link, self._link_is_up = CarriedLink(address, context, self.wake, carrier), False
+            case Connect(address, number):
+                carrier, context = self.run.way_to(address, number)
+                timeout_ms = self.run.user_timeout_ms
+                self._links[number] = CarriedLink(address, context, self.wake, carrier, timeout_ms)
+            case AskDirectory():
+                threading.Thread(target=self.run.ask_directory, name="coldnotify-directory", daemon=True).start()
             case End():
                 return False
             case _:
@@ -208,14 +212,14 @@ class _Threads:
         return True
 
     def _on_link(self, action: SendBytes | EndSending | Close) -> None:
-        assert self._link is not None, "the driver asks this of a connection only"
+        link = self._links[action.link]
         match action:
             case SendBytes(data):
-                self._link.write(data)
+                link.write(data)
             case EndSending():
-                self._link.end_sending()
+                link.end_sending()
             case Close(reason):
-                self._link.close(reason)
+                link.close(reason)
 
     def _notify(self) -> None:
         """The others look again before this thread does what may take a while."""
@@ -223,31 +227,33 @@ class _Threads:
             self._changed.notify_all()
 
     def _listen(self) -> None:
-        """Passes the connection's news to the driver."""
-        link = self._link
-        if link is None:
-            return
+        """Passes the connections' news to the driver."""
+        for number, link in list(self._links.items()):
+            self._listen_to(number, link)
+
+    def _listen_to(self, number: int, link: CarriedLink) -> None:
         link.advance()
-        if link.is_open() and not self._link_is_up:
-            self._link_is_up = True
-            problem = self.run.link_up(link.carrier)
+        if link.is_open() and number not in self._up:
+            self._up.add(number)
+            problem = self.run.link_up(link.carrier, number)
             if problem:
                 link.close(problem)
         while data := link.read():
-            self.run.received(data)
+            self.run.received(data, number)
         if link.is_open() and not link.writing:
-            self.run.sent()
+            self.run.sent(number)
         if link.state is LinkState.CLOSED:
-            self._link = None
-            self.run.link_down(link.problem)
+            del self._links[number]
+            self._up.discard(number)
+            self.run.link_down(link.problem, number)
 
     def _poll(self, deadline: float) -> None:
         poll = select.poll()
         poll.register(self._wake_r, select.POLLIN)
-        if self._link is not None:
-            fileno = self._link.fileno()
+        for link in self._links.values():
+            fileno = link.fileno()
             if fileno is not None:
-                poll.register(fileno, self._link.events())
+                poll.register(fileno, link.events())
         timeout_s = self.run.left_s(deadline)
         # Rounded up: to wake a little early is to wake twice.
         poll.poll(-(-timeout_s * 1000 // 1))

@@ -18,6 +18,7 @@ from typing import Self
 from coldnotify._carriers import CONNECTION_LOST, ENDED_BY_GATEWAY, Carrier, CarrierError
 from coldnotify._core.driver import (
     AnyJob,
+    AskDirectory,
     CallCallbacks,
     Close,
     Connect,
@@ -31,6 +32,7 @@ from coldnotify._core.driver import (
 from coldnotify._core.session.reconnect import Address
 from coldnotify._core.settings import LINGER_S
 from coldnotify._forked import in_children
+from coldnotify._link import limit_unacknowledged
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
 from coldnotify._run import NotifyRun, logger
 from coldnotify._shell import NotifyShell
@@ -125,7 +127,8 @@ class _Tasks:
     def __init__(self, run: NotifyRun, name: str) -> None:
         self.run = run
         self._loop = asyncio.get_running_loop()
-        self._link: _Link | None = None
+        self._links: dict[int, _Link] = {}
+        self._asking: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._calls = asyncio.Event()
         self._changed = asyncio.Event()
@@ -135,8 +138,8 @@ class _Tasks:
 
     def forked(self) -> None:
         """A child's loop, if it goes on, has neither of the tasks, and no connection."""
-        if self._link is not None:
-            self._link.forked()
+        for link in self._links.values():
+            link.forked()
 
     # From other tasks and threads
 
@@ -187,8 +190,8 @@ class _Tasks:
                 self._end()
 
     def _end(self) -> None:
-        if self._link is not None:
-            self._link.abort("stopped")
+        for link in list(self._links.values()):
+            link.abort("stopped")
         self.run.end()
         self._tell_changed()
 
@@ -205,10 +208,12 @@ class _Tasks:
             case Save():
                 self._tell_changed()
                 await asyncio.to_thread(self.run.save, action)
-            case Connect(address):
-                carrier, context = self.run.way_to(address)
-                self._link = _Link(self, carrier)
-                self._link.connect(address, context)
+            case Connect(address, number):
+                carrier, context = self.run.way_to(address, number)
+                link = self._links[number] = _Link(self, carrier, number)
+                link.connect(address, context)
+            case AskDirectory():
+                self._asking = asyncio.create_task(asyncio.to_thread(self.run.ask_directory))
             case End():
                 return False
             case _:
@@ -216,24 +221,24 @@ class _Tasks:
         return True
 
     def _on_link(self, action: SendBytes | EndSending | Close) -> None:
-        assert self._link is not None, "the driver asks this of a connection only"
+        link = self._links[action.link]
         match action:
             case SendBytes(data):
-                self._link.send(data)
+                link.send(data)
             case EndSending():
-                self._link.end_sending()
+                link.end_sending()
             case Close(reason):
-                self._link.abort(reason)
+                link.abort(reason)
 
     def _tell_changed(self) -> None:
         self._calls.set()
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def link_down(self, problem: str) -> None:
+    def link_down(self, problem: str, number: int) -> None:
         """The connection could not be made, or is gone."""
-        self._link = None
-        self.run.link_down(problem)
+        del self._links[number]
+        self.run.link_down(problem, number)
         self.wake()
 
     # The callback task
@@ -289,8 +294,9 @@ class _Tasks:
 class _Link(asyncio.Protocol):
     """A connection as asyncio sees it, from the attempt to make it on."""
 
-    def __init__(self, tasks: _Tasks, carrier: Carrier) -> None:
+    def __init__(self, tasks: _Tasks, carrier: Carrier, number: int) -> None:
         self._tasks = tasks
+        self._number = number
         self._run = tasks.run
         self._carrier = carrier
         self._context: ResumingContext | None = None
@@ -327,6 +333,7 @@ class _Link(asyncio.Protocol):
             return
         self._transport = transport
         self._tls = transport.get_extra_info("ssl_object")
+        limit_unacknowledged(transport.get_extra_info("socket"), self._run.user_timeout_ms)
         # At most what is sent at once waits in the transport.
         transport.set_write_buffer_limits(high=0)
         self._write(self._carrier.begin())
@@ -335,7 +342,7 @@ class _Link(asyncio.Protocol):
     def _begin_if_ready(self) -> None:
         if self._carrier.ready and not self._up:
             self._up = True
-            problem = self._run.link_up(self._carrier)
+            problem = self._run.link_up(self._carrier, self._number)
             if problem:
                 self.abort(problem)
             self._tasks.wake()
@@ -362,7 +369,7 @@ class _Link(asyncio.Protocol):
         self._write(self._carrier.answer())
         self._begin_if_ready()
         if said:
-            self._run.received(said)
+            self._run.received(said, self._number)
             self._tasks.wake()
         self._abort_if_over()
 
@@ -381,7 +388,7 @@ class _Link(asyncio.Protocol):
         if not self._run.owner.is_here:
             return
         self._writable = True
-        self._run.sent()
+        self._run.sent(self._number)
         self._tasks.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -393,13 +400,13 @@ class _Link(asyncio.Protocol):
     def _down(self, problem: str) -> None:
         if not self._over:
             self._over = True
-            self._tasks.link_down(self._problem or problem)
+            self._tasks.link_down(self._problem or problem, self._number)
 
     def send(self, data: bytes) -> None:
         """Write it for the session."""
         self._write(self._carrier.send(data))
         if self._writable:
-            self._run.sent()
+            self._run.sent(self._number)
         self._abort_if_over()
 
     def end_sending(self) -> None:

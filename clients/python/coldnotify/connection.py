@@ -21,11 +21,15 @@ from coldnotify_schemas.protocol import (
     KEEPALIVE_S,
     KEEPALIVE_S_MAX,
     SILENCE_EXTRA_S,
+    SILENCE_FACTOR,
+    WEB_PROFILE_KEEPALIVE_S,
     WEBSOCKET_KEEPALIVE_S,
 )
 
 from coldnotify._carriers import missing_library
-from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.address_book import WEIGHT_MAX
+from coldnotify._core.session.reconnect import Address, Gateways
+from coldnotify._named_gateway import requests_of
 from coldnotify._tls import ResumingContext
 
 _PORTS = {"ws": 80, "wss": 443}
@@ -35,6 +39,8 @@ _PATH = "/v1/connect"
 _DEPRECATED = {"http": "ws", "https": "wss"}
 """The meaning of addresses of release 0.1.0: the same port, where the same gateway accepts WebSocket."""
 _DEPRECATED_PATH = "/v1/sync"
+_PROFILES = ("web", "radio")
+_USER_TIMEOUT_BELOW_S = 15
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,9 @@ class Connection:
     the setting's name.
     """
 
-    address: str | Sequence[str] = "localhost"
-    """A host, "host:port", or several of them: then any one will do, and one that fails rests for a while.
+    address: str | Sequence[str | tuple[str, int]] | None = None
+    """A host, "host:port", or several of them, also as pairs with their weights: then any one will do, drawn by weight,
+    and one that fails rests for a while. None: localhost, if neither `home` nor `directory` is given.
 
     Or URLs, which need `coldnotify[web]`: wss:// or ws:// (WebSocket). Deprecated: https:// and http:// (.../v1/sync)
     mean wss:// and ws:// (.../v1/connect) of the same host and port.
@@ -64,12 +71,12 @@ class Connection:
     connect_timeout_s: float = 10.0
     """For finding the address, TCP and TLS together."""
     keepalive_s: int | None = None
-    """A Ping is sent after this long without anything else: 1 to 86,400; None: 60, and 45 with a URL among the
-    addresses. Longer saves battery, shorter notices a dead link sooner. Balancers end connections on which nothing came
-    for 60 s, as a rule."""
-    silence_grace_s: float = SILENCE_EXTRA_S
+    """A Ping is sent after this long without anything else: 1 to 86,400; None: as `profile` says; without one 60, and
+    45 with a URL among the addresses. Longer saves battery, shorter notices a dead link sooner. Balancers end
+    connections on which nothing came for 60 s, as a rule."""
+    silence_grace_s: float | None = None
     """A gateway that is silent for 1.5 keepalives and this after a Ping is given up; for this alone, after the machine
-    slept or the program stood still."""
+    slept or the program stood still. None: a keepalive, and at most 10."""
     fresh_s: float | None = None
     """The client counts as caught up if an answer of the service proves that it was, at most so long ago; None: 2.5
     keepalives and 20 s. Must be more than a keepalive and 12 s, which the proof is old with nothing wrong."""
@@ -87,10 +94,22 @@ class Connection:
     """The pause after another client of the same name took over (a cloned card, perhaps); it doubles..."""
     displaced_max_s: float = DISPLACED_MAX_S
     """...up to this."""
+    home: str | None = None
+    """The gateway to be at whenever it serves: it is tried first, and again beside a session elsewhere."""
+    directory: str | None = None
+    """URL of the HTTP service, which names a gateway once none of the addresses serves; it is asked at most once a
+    second."""
+    profile: str | None = None
+    """"web": a line that costs nothing, with a keepalive of 4 s: a dead connection is noticed within 14 s. "radio", or
+    None: one that costs battery or money."""
 
     def __post_init__(self) -> None:
         if isinstance(self.port, bool) or not isinstance(self.port, int) or not 1 <= self.port <= 65535:
             raise ValueError(f"port: {self.port!r} is not a number from 1 to 65535")
+        if self.profile not in (None, *_PROFILES):
+            raise ValueError(f"profile: {self.profile!r} is unknown, expected one of {', '.join(_PROFILES)}")
+        if self.directory is not None:
+            requests_of(self.directory, None, None)
         self.addresses()
         self._warn_of_deprecated()
         keepalive_s = self.chosen_keepalive_s()
@@ -100,7 +119,6 @@ class Connection:
             raise ValueError(f"keepalive_s: {keepalive_s} is not from 1 to {KEEPALIVE_S_MAX}")
         for name in (
             "connect_timeout_s",
-            "silence_grace_s",
             "request_timeout_s",
             "ack_delay_s",
             "backoff_min_s",
@@ -110,6 +128,8 @@ class Connection:
             "displaced_max_s",
         ):
             check_seconds(name, getattr(self, name))
+        if self.silence_grace_s is not None:
+            check_seconds("silence_grace_s", self.silence_grace_s)
         if self.fresh_s is not None:
             check_seconds("fresh_s", self.fresh_s)
             if self.fresh_s <= keepalive_s + FRESH_PROOF_S:
@@ -120,31 +140,75 @@ class Connection:
             raise ValueError("key: needs cert, too")
 
     def _warn_of_deprecated(self) -> None:
-        for entry in self._entries():
+        for entry, _ in self._entries():
             if urlsplit(entry).scheme in _DEPRECATED:
                 warnings.warn(
                     f"address: {entry} is deprecated: use {_parse_url(entry)}", DeprecationWarning, stacklevel=4
                 )
 
-    def _entries(self) -> list[str]:
-        return [self.address] if isinstance(self.address, str) else list(self.address)
+    def _entries(self) -> list[tuple[str, int]]:
+        """The application's addresses, without its home, each with its weight."""
+        given = self.address
+        if given is None:
+            return [] if self.home is not None or self.directory is not None else [("localhost", 1)]
+        if isinstance(given, str):
+            return [(given, 1)]
+        return [_weighted(entry) for entry in given]
 
     def addresses(self) -> list[Address]:
-        """The gateways' addresses."""
+        """The addresses of the gateways that are named, the home first."""
+        home, listed = self.gateways().home, [address for address, _ in self.gateways().addresses]
+        return listed if home is None else [home, *(one for one in listed if one != home)]
+
+    def gateways(self) -> Gateways:
+        """The gateways, as the client's core takes them."""
         entries = self._entries()
-        if not entries:
+        if not entries and self.home is None and self.directory is None:
             raise ValueError("address: is empty")
-        addresses = list(dict.fromkeys(_parse(entry, self.port) for entry in entries))
-        for address in addresses:
-            if address.scheme and not address.secure and (self.ca_cert is not None or self.cert is not None):
-                raise ValueError(f"address: {address} is not secured by TLS, but ca_cert or cert is given")
-        return addresses
+        weights: dict[Address, int] = {}
+        for entry, weight in entries:
+            weights.setdefault(self._secured(_parse(entry, self.port)), weight)
+        home = None if self.home is None else self._secured(_parse(self.home, self.port, "home"), "home")
+        return Gateways(list(weights.items()), home, self.directory is not None)
+
+    def _secured(self, address: Address, setting: str = "address") -> Address:
+        if address.scheme and not address.secure and (self.ca_cert is not None or self.cert is not None):
+            raise ValueError(f"{setting}: {address} is not secured by TLS, but ca_cert or cert is given")
+        return address
+
+    def named(self, said: str) -> Address:
+        """Returns the address that the directory says. Raises ValueError."""
+        address = _parse(said, self.port, "directory")
+        if self.wants_web and not address.scheme:
+            scheme = "wss" if str(self.directory).startswith("https:") else "ws"
+            address = _parse(f"{scheme}://{address.authority}", self.port, "directory")
+        return self._secured(address, "directory")
+
+    @property
+    def wants_web(self) -> bool:
+        """True if the directory is asked for WebSocket addresses: the others are such, too."""
+        return any(one.scheme for one in self.addresses())
 
     def chosen_keepalive_s(self) -> int:
-        """Returns `keepalive_s`, or the default for its addresses if it is None (seconds)."""
+        """Returns `keepalive_s`, or the default for its profile and addresses if it is None (seconds)."""
         if self.keepalive_s is not None:
             return self.keepalive_s
+        if self.profile == "web":
+            return WEB_PROFILE_KEEPALIVE_S
         return WEBSOCKET_KEEPALIVE_S if any(one.scheme for one in self.addresses()) else KEEPALIVE_S
+
+    def chosen_silence_grace_s(self) -> float:
+        """Returns `silence_grace_s`, or the default for its keepalive if it is None (seconds)."""
+        return min(SILENCE_EXTRA_S, self.chosen_keepalive_s()) if self.silence_grace_s is None else self.silence_grace_s
+
+    def user_timeout_ms(self) -> int | None:
+        """Returns TCP's own limit for what is not acknowledged; None: it is left to the kernel, as waits of minutes are
+        usual on radios.
+        """
+        keepalive_s = self.chosen_keepalive_s()
+        if keepalive_s >= _USER_TIMEOUT_BELOW_S:
+            return None
+        return int(1000 * (SILENCE_FACTOR * keepalive_s + self.chosen_silence_grace_s()))
 
     def uses_tls(self, address: Address) -> bool:
         """Returns true if TLS is used for this address."""
@@ -161,7 +225,8 @@ class Connection:
 
     def ssl_context(self) -> ResumingContext | None:
         """The TLS settings; None: TLS is not used. Raises ValueError when a file cannot be used."""
-        if self.ca_cert is None and self.cert is None and not any(address.secure for address in self.addresses()):
+        secure = any(address.secure for address in self.addresses()) or str(self.directory).startswith("https:")
+        if self.ca_cert is None and self.cert is None and not secure:
             return None
         context = ResumingContext()
         if self.ca_cert is None:
@@ -185,37 +250,51 @@ def check_seconds(name: str, value: float) -> None:
         raise ValueError(f"{name}: {value!r} is not a number of seconds")
 
 
-def _parse(entry: str, port: int) -> Address:
+def _weighted(entry: object) -> tuple[str, int]:
+    """An address without a weight has 1."""
+    if isinstance(entry, str):
+        return entry, 1
+    if not isinstance(entry, tuple) or len(entry) != 2:
+        raise ValueError(f"address: {entry!r} is neither a text nor a pair of a text and a weight")
+    address, weight = entry
+    if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= WEIGHT_MAX:
+        raise ValueError(f"address: the weight {weight!r} of {address!r} is not a whole number from 1 to {WEIGHT_MAX}")
+    return address, weight
+
+
+def _parse(entry: str, port: int, setting: str = "address") -> Address:
     """host, host:port, [v6]:port, or a bare v6 address."""
     if not isinstance(entry, str):
-        raise ValueError(f"address: {entry!r} is not a text")
+        raise ValueError(f"{setting}: {entry!r} is not a text")
     if "://" in entry:
-        return _parse_url(entry)
+        return _parse_url(entry, setting)
     try:
         return Address(*parse_host_port(entry, port))
     except ValueError as error:
-        raise ValueError(f"address: {entry!r} {error}") from None
+        raise ValueError(f"{setting}: {entry!r} {error}") from None
 
 
-def _parse_url(entry: str) -> Address:
+def _parse_url(entry: str, setting: str = "address") -> Address:
     try:
         url = urlsplit(entry)
         port = url.port
     except ValueError as error:
-        raise ValueError(f"address: {entry!r} is not a URL: {error}") from None
+        raise ValueError(f"{setting}: {entry!r} is not a URL: {error}") from None
     scheme = _DEPRECATED.get(url.scheme, url.scheme)
     if scheme not in _PORTS:
-        raise ValueError(f"address: {entry!r} has an unknown scheme, expected one of {', '.join(_PORTS)}")
+        raise ValueError(f"{setting}: {entry!r} has an unknown scheme, expected one of {', '.join(_PORTS)}")
     bad = not url.hostname or port == 0 or url.username is not None or url.query or url.fragment
     if bad or any(c.isspace() or not c.isascii() for c in entry):
-        raise ValueError(f"address: {entry!r} is not {url.scheme}://host[:port][/path]")
+        raise ValueError(f"{setting}: {entry!r} is not {url.scheme}://host[:port][/path]")
     library = missing_library(scheme)
     if library is not None:
-        raise ValueError(f"address: {url.scheme}:// needs {library}, which is not installed: coldnotify[web] brings it")
+        raise ValueError(
+            f"{setting}: {url.scheme}:// needs {library}, which is not installed: coldnotify[web] brings it"
+        )
     path = url.path if url.path not in ("", "/") else _PATH
     if scheme != url.scheme and path != _PATH:
         before, found, rest = path.rpartition(_DEPRECATED_PATH)
         if not found or rest:
-            raise ValueError(f"address: {entry!r} does not end in {_DEPRECATED_PATH}: use {scheme}:// and the path")
+            raise ValueError(f"{setting}: {entry!r} does not end in {_DEPRECATED_PATH}: use {scheme}:// and the path")
         path = before + _PATH
     return Address(str(url.hostname), port or _PORTS[scheme], scheme, path)

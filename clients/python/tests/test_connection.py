@@ -49,6 +49,15 @@ def test_addresses_of_the_release_before_mean_websocket(address, expected):
         ("address", "host:x"),
         ("address", "[::1]x"),
         ("address", [3]),
+        ("address", [("gw1", 0)]),
+        ("address", [("gw1", 1001)]),
+        ("address", [("gw1", True)]),
+        ("address", [("gw1", 1, 2)]),
+        ("home", ""),
+        ("home", "ftp://host"),
+        ("profile", "fast"),
+        ("directory", "gw1:55000"),
+        ("silence_grace_s", -1),
         ("address", "ftp://host"),
         ("address", "https://host/elsewhere"),
         ("port", 0),
@@ -98,3 +107,42 @@ def test_tls_is_off_unless_a_certificate_is_given(tmp_path: Path):
         Connection(ca_cert=tmp_path / "missing.pem").ssl_context()
     with pytest.raises(ValueError, match=r"^cert, key: "):
         Connection(cert=tmp_path / "missing.pem").ssl_context()
+
+
+def test_gateways_have_weights_a_home_and_a_directory():
+    connection = Connection([("gw1", 3), "gw2:2", "gw1"], home="gw0", directory="https://names")
+    gateways = connection.gateways()
+    assert [(str(address), weight) for address, weight in gateways.addresses] == [("gw1:55000", 3), ("gw2:2", 1)]
+    assert (str(gateways.home), gateways.directory) == ("gw0:55000", True)
+    assert [str(one) for one in connection.addresses()] == ["gw0:55000", "gw1:55000", "gw2:2"]
+    assert connection.ssl_context() is not None, "the directory needs it"
+
+
+def test_localhost_is_for_those_who_name_nothing():
+    assert [str(one) for one in Connection().addresses()] == ["localhost:55000"]
+    assert Connection(home="gw0").gateways().addresses == []
+    assert Connection(directory="http://names").addresses() == []
+
+
+def test_a_home_is_secured_as_addresses_are():
+    with pytest.raises(ValueError, match="home: ws://gw0"):
+        Connection("wss://gw1", home="ws://gw0", ca_cert="ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("settings", "keepalive_s", "grace_s", "user_timeout_ms"),
+    [
+        ({}, 60, 10, None),
+        ({"profile": "radio"}, 60, 10, None),
+        ({"profile": "web"}, 4, 4, 10_000),
+        ({"profile": "web", "keepalive_s": 20}, 20, 10, None),
+        ({"keepalive_s": 14}, 14, 10, 31_000),
+        ({"keepalive_s": 1}, 1, 1, 2_500),
+        ({"keepalive_s": 1, "silence_grace_s": 3}, 1, 3, 4_500),
+    ],
+)
+def test_a_profile_says_how_soon_a_dead_connection_is_noticed(settings, keepalive_s, grace_s, user_timeout_ms):
+    connection = Connection("gw1", **settings)
+    assert connection.chosen_keepalive_s() == keepalive_s
+    assert connection.chosen_silence_grace_s() == grace_s
+    assert connection.user_timeout_ms() == user_timeout_ms

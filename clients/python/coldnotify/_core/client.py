@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
+from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 
 from coldnotify._core.application import Application
@@ -21,11 +22,16 @@ from coldnotify._core.interests.interests import ChannelInterest, QueryInterest,
 from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
 from coldnotify._core.publishing.publications import Publications
+from coldnotify._core.session.address_book import AddressBook
+from coldnotify._core.session.hello import hello_beside
+from coldnotify._core.session.moves import Moves
 from coldnotify._core.session.phases import Phase
 from coldnotify._core.session.proofs import as_of_all
-from coldnotify._core.session.reconnect import Address, Backoff, GatewayAddresses
+from coldnotify._core.session.reconnect import Address, Backoff, Gateways, gateways_of
 from coldnotify._core.session.session import ClientSession, SessionEnded
+from coldnotify._core.session.trial import Reason, Trial, TrialEnd
 from coldnotify._core.settings import (
+    OWN_HELLO_S,
     REPORTS_MAX,
     SAVE_INTERVAL_S_MAX,
     SAVE_LOAD,
@@ -90,7 +96,7 @@ class Client:
     def __init__(
         self,
         document: Document,
-        addresses: Sequence[Address],
+        gateways: Sequence[Address] | Gateways,
         settings: ClientSettings,
         random: Random,
         now: float,
@@ -125,10 +131,20 @@ class Client:
         self._unsettled = UnsettledTold(
             self._journal, self._registrations, self._delivery, settings, known=document.settled
         )
-        self._addresses = GatewayAddresses(addresses, settings.address_rest_s, random)
+        addresses, home, directory = gateways_of(gateways)
+        self._book = AddressBook(addresses, settings.address_rest_s, random, home, directory=directory)
         self._backoff = Backoff(settings, random)
+        self._moves = Moves(random, settings.move_times)
+        self._trial: Trial | None = None
+        """The connection beside the session."""
+        self._own_hello_at = float("-inf")
+        """When a trial that had said Hello failed: this may displace the session yet."""
+        self._asking = False
+        """The directory is asked."""
 
         self._address: Address | None = None
+        self.main_link = 0
+        """The number of the connection that has the session, or is to have it: 0 or 1; the other is a trial's."""
         self._link = False
         self._connecting = False
         self._greeting = False
@@ -143,6 +159,7 @@ class Client:
         self._refused = False
 
         self._saving: Save | None = None
+        self._saved: Save | None = None
         self._saved_at = float("-inf")
         self._save_interval_s = settings.save_interval_s
         self._save_failures = 0
@@ -165,6 +182,7 @@ class Client:
         """
         self.stopping = True
         self._greeting = False
+        self._trial = None
         self.abandoned = self.abandoned or abandon
         self._connect_at = None
 
@@ -185,17 +203,31 @@ class Client:
     # The connection
 
     def connect_due(self, now: float) -> Address | None:
-        """Returns the address to connect to now; call `link_up` or `link_down` afterwards."""
-        if self._link or self._connecting or self._connect_at is None or self._connect_at > now:
+        """Returns the address to connect to now; call `link_up` or `link_down` with `main_link` afterwards."""
+        if not self._is_due(now):
+            return None
+        address = self._book.next(now)
+        if address is None:
+            self._connect_at = max(now, self._book.ask_at)
             return None
         self._connect_at = None
         self._connecting = True
         self._doubted = False
-        self._address = self._addresses.next(now)
-        return self._address
+        self._address = address
+        return address
 
-    def link_up(self, now: float, token: str = "") -> None:
+    def _is_due(self, now: float) -> bool:
+        if self._link or self._connecting or self._asking:
+            return False
+        return self._connect_at is not None and self._connect_at <= now
+
+    def link_up(self, now: float, token: str = "", link: int | None = None) -> None:
         """The connection is established. `token` authenticates the client, if a certificate does not."""
+        if link is not None and link != self.main_link:
+            if self._trial is not None:
+                self._trial.link_up(token)
+                self._greet(now)
+            return
         self._token = token
         self._connecting = False
         self._link = True
@@ -204,22 +236,160 @@ class Client:
 
     def _greet(self, now: float) -> None:
         """Sends Hello, as soon as the operations that it carries are durable."""
-        if self._greeting and self._journal.is_durable(self._journal.urgent):
+        if not self._journal.is_durable(self._journal.urgent):
+            return
+        if self._greeting:
             self._greeting = False
-            self._session = ClientSession(
-                self._identity,
-                self._journal,
-                self._registrations,
-                self._delivery,
-                self._settings,
-                self._reports.append,
-                now,
-                self._token,
-                self._publications,
-                self._unsettled,
-            )
+            self._session = self._session_at(now)
             if self._doubted:
                 self._session.doubt(now, 0.0)
+        trial = self._trial
+        if trial is not None and trial.greeting:
+            parts = self._identity, self._registrations, self._delivery, self._settings, trial.token
+            trial.greet(hello_beside(*parts, self._place(trial.address), now))
+
+    def _session_at(self, now: float, trial: Trial | None = None) -> ClientSession:
+        return ClientSession(
+            self._identity,
+            self._journal,
+            self._registrations,
+            self._delivery,
+            self._settings,
+            self._reports.append,
+            now,
+            self._token,
+            self._publications,
+            self._unsettled,
+            self._place(self._address),
+            None if trial is None else trial.hello,
+        )
+
+    def _place(self, address: Address | None) -> int:
+        """Returns the bits of a Hello that say where the client is."""
+        at_home = address is not None and address == self._book.home
+        moves = self._book.knows_other(address)
+        return (wire.CAPABILITY_AT_HOME if at_home else 0) | (wire.CAPABILITY_MOVES if moves else 0)
+
+    # The directory
+
+    def question_due(self, now: float) -> bool:
+        """Returns true if the directory is to be asked now; call `named` or `unnamed` afterwards."""
+        if self._asking or self.stopping or not self._book.asks(now):
+            return False
+        for_session = self._is_due(now) and self._book.next(now) is None
+        if not for_session and not self._trial_lacks_address(now):
+            return False
+        self._asking = True
+        self._book.asked(now)
+        return True
+
+    def named(self, address: Address, now: float, home_out_s: float = 0.0) -> None:
+        """The directory names this gateway. `home_out_s`: it says that the client's home takes nobody for so long."""
+        self._asking = False
+        self._book.named(address, now, home_out_s)
+        if self._trial_lacks_address(now):  # it names the present one
+            self._moves.stale_failed(now, 0.0)
+
+    def unnamed(self, reason: str, now: float, retry_after_s: float = 0.0) -> None:
+        """The directory names none, or does not answer."""
+        self._asking = False
+        self._book.unnamed(now, retry_after_s)
+        if self._trial_lacks_address(now):
+            self._moves.stale_failed(now, retry_after_s)
+        if self._is_due(now):
+            self._last_problem = reason
+            if self._book.next(now) is None:
+                self._connect_at = max(now + self._backoff.delay_s(None), self._book.ask_at)
+                self._hurry_from = self._book.ask_at
+
+    # Make before break
+
+    def beside_due(self, now: float) -> Address | None:
+        """Returns the address of a gateway to connect to beside the session; call `link_up` or `link_down` afterwards,
+        with the other link.
+        """
+        if self._trial is not None or self.stopping:
+            return None
+        session, present = self._session, self._address
+        if session is None or present is None or not session.may_move:
+            return None
+        if self._home_trial_at <= now:
+            assert self._book.home is not None
+            return self._try(self._book.home, Reason.HOME, now)
+        if self._moves.stale_at <= now:
+            address = self._book.next_beside(now, present)
+            if address is not None:
+                return self._try(address, Reason.STALE, now)
+            if self._book.ask_at == float("inf"):
+                self._moves.stale_failed(now, 0.0)
+            else:
+                self._moves.stale_not_before(self._book.ask_at)
+        return None
+
+    def _try(self, address: Address, reason: Reason, now: float) -> Address:
+        self._trial = Trial(address, reason, self._settings.stale_after_s, now)
+        return address
+
+    def _trial_lacks_address(self, now: float) -> bool:
+        session, present = self._session, self._address
+        if self._trial is not None or session is None or present is None or not session.may_move:
+            return False
+        return self._moves.stale_at <= now and self._book.next_beside(now, present) is None
+
+    @property
+    def _home_trial_at(self) -> float:
+        """When to try the home. A session that is not live has other things to do."""
+        if self._session is None or not self._session.is_live:
+            return float("inf")
+        return max(self._moves.home_at, self._book.home_free_at)
+
+    def _look_elsewhere(self, now: float) -> None:
+        """Notes what makes a try necessary, or needless."""
+        session = self._session
+        if session is None or not self._book.knows_other(self._address):
+            self._moves.session_ended()
+            return
+        if session.is_live:
+            self._moves.look_home(now, away=self._book.home is not None and self._address != self._book.home)
+        stale_at = self._goes_stale_at
+        self._moves.look_stale(stale_at if stale_at <= now else None, self._settings.stale_after_s)
+
+    @property
+    def _goes_stale_at(self) -> float:
+        """When nothing has come for too long that proves its gateway to be current, whatever callbacks do."""
+        if self._session is None:
+            return float("inf")
+        return self._session.fresh_as_of + self._settings.stale_after_s
+
+    def _judge(self, trial: Trial, now: float) -> None:
+        if trial.verdict is TrialEnd.MOVE:
+            self._take_over(trial, now)
+        elif trial.verdict is TrialEnd.STAY:
+            self._trial_failed(trial, now)
+
+    def _trial_failed(self, trial: Trial, now: float) -> None:
+        self._trial = None
+        if trial.hello is not None:
+            self._own_hello_at = now
+        refusal = trial.refusal
+        self._book.failed(trial.address, now, max(refusal))
+        if trial.reason is Reason.HOME:
+            self._moves.home_failed(now)
+        else:
+            self._moves.stale_failed(now, refusal.retry_after_s)
+
+    def _take_over(self, trial: Trial, now: float) -> None:
+        """The trial's connection has the session from now on; the other one is closed."""
+        self._trial = None
+        self.main_link = 1 - self.main_link
+        self._address, self._token = trial.address, trial.token
+        self._link = True
+        self._moves.session_ended()
+        self._session = session = self._session_at(now, trial)
+        session.take_over(bytes(trial.kept), now)
+        if self._saved is not None:
+            self._acknowledge(session, self._saved, now)
+        self._received(session, now)
 
     def connect_now(self, now: float) -> None:
         """The application asks for a connection while the next try is awaited: it comes now, but not within
@@ -237,31 +407,52 @@ class Client:
         if self._session is not None:
             self._session.doubt(now, stood_still_s)
 
-    def receive(self, data: bytes, now: float) -> None:
+    def receive(self, data: bytes, now: float, link: int | None = None) -> None:
         """Bytes came from the gateway."""
-        if self._session is not None:
+        if link is not None and link != self.main_link:
+            if self._trial is not None:
+                self._trial.receive(data, now)
+                self._judge(self._trial, now)
+        elif self._session is not None:
             self._session.receive(data, now)
-            if self._session.phase is Phase.LIVE:
-                self._backoff.begin_anew()
-                self._last_problem = None
-            if self._session.ended is not None:
-                self._session_over(self._session.ended, now)
+            self._received(self._session, now)
 
-    def data_to_send(self, now: float) -> bytes:
+    def _received(self, session: ClientSession, now: float) -> None:
+        if session.phase is Phase.LIVE:
+            self._backoff.begin_anew()
+            self._last_problem = None
+        if session.ended is not None:
+            self._session_over(session.ended, now)
+
+    def data_to_send(self, now: float, link: int | None = None) -> bytes:
         """Bytes for the gateway. Ask again when these are written."""
+        if link is not None and link != self.main_link:
+            return b"" if self._trial is None else self._trial.data_to_send()
         return b"" if self._session is None else self._session.data_to_send(now)
+
+    @property
+    def trial_wanted(self) -> bool:
+        """True while the connection beside the session is to stay."""
+        return self._trial is not None
 
     @property
     def link_wanted(self) -> bool:
         """True while the connection is to stay; false: close it once everything passed to it is written."""
         return (self._greeting or self._session is not None) and not self._said_bye
 
-    def link_down(self, reason: str, now: float) -> None:
-        """The connection failed, broke, or was closed because of `link_wanted`."""
+    def link_down(self, reason: str, now: float, link: int | None = None) -> None:
+        """The connection failed, broke, or was closed because of `link_wanted` or `trial_wanted`."""
+        if link is not None and link != self.main_link:
+            if self._trial is not None:
+                self._trial_failed(self._trial, now)
+            return
+        main_link = self.main_link
         if self._session is not None and not self._said_bye:
             self._session_over(SessionEnded(None, reason), now)
+            if self.main_link != main_link:
+                return  # its trial has taken over
         elif self._connecting or self._greeting:
-            self._come_back(None, reason, now)
+            self._come_back(SessionEnded(None, reason), reason, now)
         self._session = None
         self._link = self._connecting = self._greeting = False
 
@@ -270,24 +461,51 @@ class Client:
         assert session is not None
         if session.caught_up_at is not None and now - session.caught_up_at >= self._settings.displaced_max_s:
             self._backoff.undisturbed()
+        trial, self._trial = self._trial, None
         code = ended.code
         if code is not None and not may_come_back(code):
             self._reports.append(ServiceRefused(code, _code_name(code), ended.reason))
             self._refused = True
             self._last_problem = f"{_code_name(code)}: {ended.reason}"
             return
+        if self._address is not None and session.phase is not Phase.OPENING and code != CloseCode.DISPLACED:
+            self._book.ended(self._address, now)
+        if trial is not None and trial.hello is not None:
+            self._note_end(ended, now, caught_up=session.caught_up_at is not None)
+            self._take_over(trial, now)
+            return
         reason = ended.reason if code is None else f"{_code_name(code)}: {ended.reason}"
-        self._come_back(code, reason, now, caught_up=session.caught_up_at is not None)
+        self._come_back(ended, reason, now, caught_up=session.caught_up_at is not None)
 
-    def _come_back(self, code: int | None, reason: str, now: float, *, caught_up: bool = False) -> None:
+    def _note_end(self, ended: SessionEnded, now: float, *, caught_up: bool) -> None:
+        """An address rests if it did not serve us, or said that it will not."""
+        if self._address is None:
+            return
+        if ended.not_here_s:
+            self._book.not_here(self._address, now, ended.not_here_s)
+        elif not caught_up or ended.code in (CloseCode.GOING_AWAY, CloseCode.OVERLOADED):
+            self._book.failed(self._address, now, ended.retry_after_s)
+
+    def _come_back(self, ended: SessionEnded, reason: str, now: float, *, caught_up: bool = False) -> None:
         self._last_problem = reason
-        # An address rests if it did not serve us, or said that it will not.
-        if self._address is not None and (not caught_up or code in (CloseCode.GOING_AWAY, CloseCode.OVERLOADED)):
-            self._addresses.failed(self._address, now)
+        self._note_end(ended, now, caught_up=caught_up)
+        if ended.code == CloseCode.DISPLACED and now - self._own_hello_at <= OWN_HELLO_S:
+            ended = SessionEnded(None, ended.reason)
+        self._own_hello_at = float("-inf")
+        if ended.retry_after_s or ended.not_here_s:
+            self._backoff.begin_anew()
         if not self.stopping:
-            self._connect_at = now + self._backoff.delay_s(code)
-            displaced = code == CloseCode.DISPLACED
+            delay_s = self._backoff.delay_s(ended.code)
+            if not self._elsewhere(now):
+                delay_s += ended.retry_after_s
+            self._connect_at = now + delay_s
+            displaced = ended.code == CloseCode.DISPLACED
             self._hurry_from = self._connect_at if displaced else now + TRIES_APART_S
+
+    def _elsewhere(self, now: float) -> bool:
+        """Returns true if there is another gateway than the one that sent the client away."""
+        present = self._address
+        return present is None or self._book.asks(now) or self._book.next_beside(now, present) is not None
 
     # The state
 
@@ -318,11 +536,15 @@ class Client:
         took_s = now - save.begun_at
         self._save_interval_s = max(self._settings.save_interval_s, min(SAVE_INTERVAL_S_MAX, SAVE_LOAD * took_s))
         self._greet(now)
+        self._saved = save
         if self._session is not None:
-            if save.epoch == self._delivery.epoch:
-                self._session.acknowledge(self._session.objects, save.cursor, now)
-            if save.channels_epoch == self._channels.epoch:
-                self._session.acknowledge(self._session.channels, save.channels_cursor, now)
+            self._acknowledge(self._session, save, now)
+
+    def _acknowledge(self, session: ClientSession, save: Save, now: float) -> None:
+        if save.epoch == self._delivery.epoch:
+            session.acknowledge(session.objects, save.cursor, now)
+        if save.channels_epoch == self._channels.epoch:
+            session.acknowledge(session.channels, save.channels_cursor, now)
 
     def save_failed(self, save: Save, error: StateError, now: float) -> None:
         """It could not be written; it will be tried again. Nothing that rests on it leaves until then."""
@@ -382,6 +604,10 @@ class Client:
             self._session.tick(now)
             if self._session.ended is not None:
                 self._session_over(self._session.ended, now)
+        if self._trial is not None:
+            self._trial.tick(now)
+            self._judge(self._trial, now)
+        self._look_elsewhere(now)
         if self.stopping and not self._said_bye and self._at_rest:
             if self._session is not None:
                 self._session.bye(now)
@@ -390,12 +616,26 @@ class Client:
     def deadline(self) -> float:
         """Returns when something other than a job is next to be done, if nothing happens before."""
         due = [self._save_at()] if self._saving is None else []
-        if self._connect_at is not None and not self._link:
+        if self._connect_at is not None and not self._link and not self._asking:
             due.append(self._connect_at)
         if self._session is not None and not self._said_bye:
             due.append(self._session.deadline())
             due.append(self._stale_at)
+            due.append(self._moves_at)
         return min(due, default=float("inf"))
+
+    @property
+    def _moves_at(self) -> float:
+        """When a trial begins or ends, or may become necessary."""
+        session = self._session
+        if self._trial is not None:
+            return self._trial.deadline()
+        if session is None or not session.may_move or self._asking or not self._book.knows_other(self._address):
+            return float("inf")
+        stale_at = self._moves.stale_at
+        if stale_at == float("inf"):
+            stale_at = self._goes_stale_at
+        return min(self._home_trial_at, stale_at)
 
     @property
     def _jobs_awaited(self) -> bool:
@@ -438,7 +678,7 @@ class Client:
 
     def _is_fresh(self, now: float) -> bool:
         as_of = self._fresh_as_of
-        return as_of is not None and now - as_of <= self._settings.stale_after_s
+        return as_of is not None and now < as_of + self._settings.stale_after_s
 
     @property
     def _stale_at(self) -> float:
@@ -452,7 +692,7 @@ class Client:
     def _tell_freshness(self, now: float) -> None:
         """Tells the application when what it knows becomes stale, and when it is fresh again."""
         as_of = self._fresh_as_of
-        if as_of is None or not (self._is_fresh(now) if self._stale else self._stale_at < now):
+        if as_of is None or not (self._is_fresh(now) if self._stale else self._stale_at <= now):
             return
         self._stale = not self._stale
         age_s = round(now - as_of)
@@ -494,7 +734,7 @@ class Client:
             return self._session.phase.value
         if self._greeting:
             return Phase.OPENING.value
-        return "connecting" if self._connecting else "waiting"
+        return "connecting" if self._connecting or self._asking else "waiting"
 
 
 def _code_name(code: int) -> str:

@@ -9,9 +9,10 @@ consequences and preconditions of an action are decided here and nowhere else:
 
 1. A Save precedes whatever depends on it: no Hello, request, chunk or Ack leaves before its revision is durable, and
    no members callback begins.
-2. There is one connection at a time. `Connect` is answered by `link_up`, and in the end by one `link_down`; there is no
-   other Connect before. It must be established within `connect_timeout_s`.
-3. There is one `SendBytes` at a time: the next one after `sent`. So what waits in a shell is limited.
+2. There is one connection at a time, and at most one beside it: they have the numbers 0 and 1. `Connect` is answered by
+   `link_up`, and in the end by one `link_down`; there is no other Connect of this number before. It must be established
+   within `connect_timeout_s`. `AskDirectory` is answered by `named` or `unnamed`; there is one at a time.
+3. There is one `SendBytes` at a time on a connection: the next one after `sent`. So what waits in a shell is limited.
 4. There is one `CallCallbacks` at a time, and none once the client is stopping. `Tell` goes before `CallCallbacks`.
 5. A client that stops lets its callback return, saves, acknowledges and sends Bye. When that is written: `EndSending`.
    Then the gateway has LINGER_S to close; then we `Close`. A client that was refused, or abandons its callback, closes
@@ -34,7 +35,7 @@ from coldnotify._core.delivery.slot import CallbackJob
 from coldnotify._core.delivery.telling import MembersJob
 from coldnotify._core.document.document import Document
 from coldnotify._core.publishing.publications import Publications
-from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.reconnect import Address, Gateways
 from coldnotify._core.settings import LINGER_S, REPORTS_MAX, ClientSettings
 from coldnotify._core.streams.feed import ChannelJob
 from coldnotify.errors import StateError
@@ -42,6 +43,7 @@ from coldnotify.errors import StateError
 __all__ = [
     "Action",
     "AnyJob",
+    "AskDirectory",
     "CallAction",
     "CallCallbacks",
     "CallbackJob",
@@ -66,22 +68,31 @@ class Connect(NamedTuple):
     """Establish a connection. Call `link_up` once it is established; in any case `link_down` when it is over."""
 
     address: Address
+    link: int = 0
+
+
+class AskDirectory:
+    """Ask the directory for a gateway. Call `named` or `unnamed`."""
 
 
 class SendBytes(NamedTuple):
     """Write this. Tell `sent` when it is written."""
 
     data: bytes
+    link: int = 0
 
 
-class EndSending:
+class EndSending(NamedTuple):
     """Nothing more will be written: close our side of the connection. Tell `link_down` when the other side is."""
+
+    link: int = 0
 
 
 class Close(NamedTuple):
     """End the connection now, whatever is unwritten, even one that is not established yet. Call `link_down` then."""
 
     reason: str
+    link: int = 0
 
 
 class Report(NamedTuple):
@@ -106,7 +117,7 @@ class End:
     """Nothing more is to be done."""
 
 
-Action = Save | Connect | SendBytes | EndSending | Close | Report | End
+Action = Save | Connect | AskDirectory | SendBytes | EndSending | Close | Report | End
 """Actions for the hand with the connection and the state file. After a Save, call `saved` or `save_failed`."""
 CallAction = Report | Tell | CallCallbacks | End
 """Actions for the hand that runs the application's code."""
@@ -114,8 +125,9 @@ CallAction = Report | Tell | CallCallbacks | End
 
 @dataclass(slots=True, eq=False)
 class _Link:
-    """The one connection: it is being made, is up, or is over but for `link_down`."""
+    """A connection: it is being made, is up, or is over but for `link_down`."""
 
+    number: int
     give_up_at: float
     up: bool = False
     sending: bool = False
@@ -132,7 +144,7 @@ class Driver:
     def __init__(
         self,
         document: Document,
-        addresses: Sequence[Address],
+        gateways: Sequence[Address] | Gateways,
         settings: ClientSettings,
         random: Random,
         now: float,
@@ -142,9 +154,9 @@ class Driver:
         """A client with this document. `untold`: reports that wait for their Tell, kept by the shell. `publications`:
         its publishes, kept by the shell.
         """
-        self._client = Client(document, addresses, settings, random, now, publications)
+        self._client = Client(document, gateways, settings, random, now, publications)
         self._settings = settings
-        self._link: _Link | None = None
+        self._links: dict[int, _Link] = {}
         self._calling = False
         self._unlogged: deque[Exception] = deque()
         self._untold: deque[Exception] = deque(maxlen=REPORTS_MAX) if untold is None else untold
@@ -175,30 +187,50 @@ class Driver:
         """Returns what to do now; None: nothing before `deadline`, unless something happens."""
         client = self._client
         client.tick(now)
-        action = self._report() or client.save_due(now) or self._of_link(now)
-        return End() if action is None and client.finished else action
+        action = self._report() or client.save_due(now) or self._of_links(now)
+        return End() if action is None and client.finished and not self._links else action
 
-    def _of_link(self, now: float) -> Action | None:
-        link, client = self._link, self._client
-        if link is None:
+    def _of_links(self, now: float) -> Action | None:
+        client = self._client
+        for link in list(self._links.values()):
+            action = self._of_link(link, now)
+            if action is not None:
+                return action
+        main = client.main_link
+        if main not in self._links:
             address = client.connect_due(now)
-            if address is None:
-                return None
-            self._link = _Link(now + self._settings.connect_timeout_s)
-            return Connect(address)
+            if address is not None:
+                return self._connect(address, main, now)
+        if client.question_due(now):
+            return AskDirectory()
+        if 1 - main not in self._links:
+            address = client.beside_due(now)
+            if address is not None:
+                return self._connect(address, 1 - main, now)
+        return None
+
+    def _connect(self, address: Address, number: int, now: float) -> Connect:
+        self._links[number] = _Link(number, now + self._settings.connect_timeout_s)
+        return Connect(address, number)
+
+    def _of_link(self, link: _Link, now: float) -> Action | None:
+        client = self._client
         if link.closed is not None:
             return None
+        is_main = link.number == client.main_link
+        if not is_main and not client.trial_wanted:
+            return self._close(link, "ended")
         if not link.up:
             if client.stopping:
                 return self._close(link, "stopped")
             if link.give_up_at <= now:
                 return self._close(link, f"no connection within {self._settings.connect_timeout_s:g} s")
             return None
-        data = b"" if link.sending else client.data_to_send(now)
+        data = b"" if link.sending else client.data_to_send(now, link.number)
         if data:
             link.sending = True
-            return SendBytes(data)
-        return None if client.link_wanted else self._end_link(link, now)
+            return SendBytes(data, link.number)
+        return None if not is_main or client.link_wanted else self._end_link(link, now)
 
     def _end_link(self, link: _Link, now: float) -> Action | None:
         if not self._client.stopping or self._client.abandoned:
@@ -209,11 +241,11 @@ class Driver:
         if link.sending or link.ended_sending:
             return None
         link.ended_sending = True
-        return EndSending()
+        return EndSending(link.number)
 
     def _close(self, link: _Link, reason: str) -> Close:
         link.closed = reason
-        return Close(reason)
+        return Close(reason, link.number)
 
     def _report(self) -> Report | None:
         if not self._unlogged:
@@ -224,26 +256,39 @@ class Driver:
 
     def deadline(self) -> float:
         """Returns when something is next to be done, if nothing happens before."""
-        due, link = self._client.deadline(), self._link
-        if link is None or link.closed is not None:
-            return due
-        return min(due, link.linger_until if link.up else link.give_up_at)
+        open_links = [link for link in self._links.values() if link.closed is None]
+        return min(
+            self._client.deadline(),
+            *(link.linger_until if link.up else link.give_up_at for link in open_links),
+            float("inf"),
+        )
 
-    def link_up(self, now: float, token: str = "") -> None:
+    def link_up(self, now: float, token: str = "", link: int = 0) -> None:
         """The connection is established. `token` authenticates the client, if a certificate does not."""
-        if self._link is not None and self._link.closed is None:
-            self._link.up = True
-            self._client.link_up(now, token)
+        found = self._links.get(link)
+        if found is not None and found.closed is None:
+            found.up = True
+            self._client.link_up(now, token, link)
 
-    def received(self, data: bytes, now: float) -> None:
+    def received(self, data: bytes, now: float, link: int = 0) -> None:
         """Bytes came. Behind our end of the connection nothing is heard any more."""
-        if self._link is not None and self._link.closed is None and not self._link.ended_sending:
-            self._client.receive(data, now)
+        found = self._links.get(link)
+        if found is not None and found.closed is None and not found.ended_sending:
+            self._client.receive(data, now, link)
 
-    def sent(self) -> None:
-        """The bytes of the last Send are written."""
-        if self._link is not None:
-            self._link.sending = False
+    def sent(self, link: int = 0) -> None:
+        """The bytes of the connection's last Send are written."""
+        found = self._links.get(link)
+        if found is not None:
+            found.sending = False
+
+    def named(self, address: Address, now: float, home_out_s: float = 0.0) -> None:
+        """The directory names this gateway. `home_out_s`: it says that the client's home takes nobody for so long."""
+        self._client.named(address, now, home_out_s)
+
+    def unnamed(self, reason: str, now: float, retry_after_s: float = 0.0) -> None:
+        """The directory names none, or does not answer. `retry_after_s`: it is not to be asked before."""
+        self._client.unnamed(reason, now, retry_after_s)
 
     def doubt(self, now: float, stood_still_s: float) -> None:
         """This program stood still for so long (`standstill` decides when to report that), or its network has changed
@@ -251,11 +296,11 @@ class Driver:
         """
         self._client.doubt(now, stood_still_s)
 
-    def link_down(self, reason: str, now: float) -> None:
+    def link_down(self, reason: str, now: float, link: int = 0) -> None:
         """The connection could not be made, or is over."""
-        link, self._link = self._link, None
-        if link is not None:
-            self._client.link_down(reason if link.closed is None else link.closed, now)
+        found = self._links.pop(link, None)
+        if found is not None:
+            self._client.link_down(reason if found.closed is None else found.closed, now, link)
 
     def saved(self, save: Save, now: float) -> None:
         """This document survives a power cut from now on."""
@@ -292,6 +337,11 @@ class Driver:
         self._client.job_done(job, failed, now)
 
     # Looking in
+
+    @property
+    def main_link(self) -> int:
+        """The number of the connection that has the session, or is to have it."""
+        return self._client.main_link
 
     @property
     def connected(self) -> bool:

@@ -4,6 +4,7 @@ What clients in all languages and the service must agree on is in `coldnotify_sc
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from coldnotify_schemas.protocol import (
     ACK_DELAY_S,
@@ -32,6 +33,8 @@ SAVE_INTERVAL_S_MAX = 10.0
 """...but not longer than this."""
 LINGER_S = 1.0
 """After Bye, the gateway has so long to close its side; then we do."""
+OWN_HELLO_S = 120.0
+"""So long after a trial has failed that had said Hello, a DISPLACED may be its doing, and not another client's."""
 TRIES_APART_S = 1.0
 """An application that asks for a connection while the next attempt waits gets one now, but not so soon after the last:
 it may ask all the time.
@@ -44,6 +47,20 @@ NEWEST_BYTES_MAX = 64 * 1024
 """Limit on what is kept for `current`: the document, which contains it, is written as a whole, usually to flash."""
 REPORTS_MAX = 1000
 """Limit on reports that wait to be told; beyond, the oldest are dropped (they are logged nevertheless)."""
+
+
+class MoveTimes(NamedTuple):
+    """Times in seconds. Only simulations have others."""
+
+    home_first_s: float = 30.0
+    home_longest_s: float = 600.0
+    stale_first_s: float = 60.0
+    stale_longest_s: float = 900.0
+    stale_patience: float = 2.0
+    """A client has been stale for so many times `fresh_s` before it looks elsewhere."""
+
+
+MOVE_TIMES = MoveTimes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +83,7 @@ class ClientSettings:
     displaced_min_s: float = DISPLACED_MIN_S
     displaced_max_s: float = DISPLACED_MAX_S
     newest_bytes_max: int = NEWEST_BYTES_MAX
+    move_times: MoveTimes = MOVE_TIMES
     say_unsettled: bool = True
     """The service is told what the application has not taken. The transcripts are of clients that leave it out."""
     say_errors: bool = True

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from coldnotify._core.session.reconnect import Address, Backoff, GatewayAddresses
+from coldnotify._core.session.reconnect import Address, Backoff
 from coldnotify._core.settings import ClientSettings
 from coldnotify_schemas.close_codes import CloseCode
 
@@ -52,36 +52,6 @@ def test_unknown_session_comes_back_at_once_but_not_for_ever():
     backoff = Backoff(ClientSettings(backoff_min_s=50), AlwaysMost())
     assert backoff.delay_s(CloseCode.UNKNOWN_SESSION) == 1
     assert backoff.delay_s(CloseCode.UNKNOWN_SESSION) == 100
-
-
-A, B, C = (Address(host, 1) for host in "abc")
-
-
-def test_an_address_is_kept_until_it_fails_then_rests():
-    addresses = GatewayAddresses([A, B], rest_s=60, random=Random(1))
-    first = addresses.next(0)
-    assert addresses.next(0) == first
-    addresses.failed(first, 0)
-    second = addresses.next(1)
-    assert second != first
-    assert addresses.next(61) == second, "what works is kept"
-    addresses.failed(second, 61)
-    assert addresses.next(62) == first
-
-
-def test_if_all_rest_the_one_that_rests_longest_is_next():
-    addresses = GatewayAddresses([A, B, C], rest_s=60, random=Random(1))
-    order = []
-    for now in range(3):
-        order.append(addresses.next(now))
-        addresses.failed(order[-1], now)
-    assert set(order) == {A, B, C}
-    assert addresses.next(3) == order[0]
-
-
-def test_clients_spread_over_the_addresses():
-    firsts = {GatewayAddresses([A, B, C], 60, Random(seed)).next(0) for seed in range(50)}
-    assert firsts == {A, B, C}
 
 
 def test_addresses_as_text():

@@ -9,6 +9,7 @@ import pytest
 from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import (
     AnyJob,
+    AskDirectory,
     CallbackJob,
     CallCallbacks,
     ChannelJob,
@@ -25,7 +26,7 @@ from coldnotify._core.driver import (
 from coldnotify._core.interests.interests import ChannelInterest
 from coldnotify._core.interests.registrations import OperationKind
 from coldnotify._core.interests.since import since_from
-from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.reconnect import Address, Gateways
 from coldnotify._core.settings import ClientSettings
 from coldnotify._core.streams.feed import BEGINNING, KeptChannel
 from coldnotify.errors import StateError
@@ -58,7 +59,9 @@ class Runner:
                 channel_of(one): OperationKind(one["kind"]) for one in given["pending_channels"]
             }
         settings = ClientSettings(**{"say_unsettled": False, "say_errors": False} | header["settings"])
-        self.driver = Driver(Document(**given), [Address("gateway", 1)], settings, Half(), 0.0)
+        self.names_gateways = "gateways" in header
+        gateways = gateways_in(header.get("gateways", {"addresses": [["gateway:1", 1]]}))
+        self.driver = Driver(Document(**given), gateways, settings, Half(), 0.0)
         self.save: Save | None = None
         self.job: AnyJob | None = None
 
@@ -95,11 +98,16 @@ class Runner:
             case {"doubt": stood_still_s}:
                 driver.doubt(now, stood_still_s)
             case {"link": "up", "token": token}:
-                driver.link_up(now, token)
+                driver.link_up(now, token, event.get("number", 0))
             case {"link": "down"}:
-                driver.link_down("it is over", now)
+                driver.link_down("it is over", now, event.get("number", 0))
             case {"frames": said}:
-                driver.received(b"".join(frames.encode(ParseDict(frame, GatewayFrame())) for frame in said), now)
+                data = b"".join(frames.encode(ParseDict(frame, GatewayFrame())) for frame in said)
+                driver.received(data, now, event.get("number", 0))
+            case {"named": address, "home_out_s": home_out_s}:
+                driver.named(address_of(address), now, home_out_s)
+            case {"unnamed": True, "retry_after_s": retry_after_s}:
+                driver.unnamed("nobody", now, retry_after_s)
             case {"saved": saved}:
                 assert self.save is not None
                 save, self.save = self.save, None
@@ -121,23 +129,25 @@ class Runner:
             match action:
                 case Report(error):
                     reports.append(type(error).__name__)
-                case SendBytes(data):
+                case SendBytes(data, link):
                     bodies = frames.FrameBuffer(frames.CLIENT_FRAME_BYTES_MAX).feed(data)
                     sent = [as_json(frames.parse_client_frame(body)) for body in bodies]
-                    if done and "frames" in done[-1]:
+                    if done and "frames" in done[-1] and done[-1].get("number", 0) == link:
                         done[-1]["frames"] += sent
                     else:
-                        done.append({"frames": sent})
-                    self.driver.sent()
+                        done.append({"frames": sent} | number_of(link))
+                    self.driver.sent(link)
                 case Save(data=data):
                     self.save = action
                     done.append({"save": self.document(data)})
-                case Connect():
-                    done.append({"connect": True})
-                case EndSending():
-                    done.append({"end_sending": True})
-                case Close():
-                    done.append({"close": True})
+                case Connect(address, link):
+                    done.append({"connect": str(address) if self.names_gateways else True} | number_of(link))
+                case AskDirectory():
+                    done.append({"ask_directory": True})
+                case EndSending(link):
+                    done.append({"end_sending": True} | number_of(link))
+                case Close(link=link):
+                    done.append({"close": True} | number_of(link))
                 case End():
                     done.append({"end": True})
                     break
@@ -172,6 +182,21 @@ class Runner:
                 "pending_channels": [named(one) | {"kind": pending[one].value} for one in sorted(pending)],
             }
         return fields
+
+
+def number_of(link: int) -> dict[str, int]:
+    return {"number": link} if link else {}
+
+
+def address_of(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return Address(host, int(port))
+
+
+def gateways_in(said: dict[str, Any]) -> Gateways:
+    home = said.get("home")
+    addresses = [(address_of(address), weight) for address, weight in said["addresses"]]
+    return Gateways(addresses, None if home is None else address_of(home), said.get("directory", False))
 
 
 def number(text: str | None) -> int | None:

@@ -158,6 +158,11 @@ class Delivery:
         """Everything acknowledged before that time has been told, or is a pending registration. None: not known."""
         return self._frontier.as_of
 
+    @property
+    def log_for_hello(self) -> tuple[int | None, int | None]:
+        """Returns epoch and cursor of the channels' log."""
+        return self.channels.for_hello
+
     def new_epoch(self, epoch: int) -> None:
         """The old epoch's cursor means nothing any more. Floors stay."""
         self.epoch = epoch

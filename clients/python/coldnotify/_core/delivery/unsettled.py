@@ -174,9 +174,9 @@ class UnsettledTold:
 
     # What a session says
 
-    def begin(self, operations: Mapping[Interest, Operation]) -> bool:
+    def begin(self, operations: Mapping[Interest, Operation], *, in_hello: bool = True) -> bool:
         """Begins a session whose Hello has these operations. Returns true if the Hello reports that nothing else is
-        unsettled.
+        unsettled; it cannot if not `in_hello`.
         """
         self._forget()
         self._in_vain = 0
@@ -187,7 +187,7 @@ class UnsettledTold:
             self._said, self._seen = {}, self._changes
             return False
         self._doubt()
-        self._in_hello = (bool(operations) or not pending) and self._journal.is_durable(self._revision)
+        self._in_hello = in_hello and (bool(operations) or not pending) and self._journal.is_durable(self._revision)
         self._said = dict.fromkeys(_registered(operations), PENDING) if self._in_hello else None
         return self._in_hello
 

@@ -170,15 +170,20 @@ class Registrations:
         """True if a channel is wanted, or to be unregistered."""
         return bool(self.channels) or any(isinstance(interest, ChannelInterest) for interest in self.pending)
 
+    @property
+    def asks_for_kinds(self) -> bool:
+        """True if a Hello without operations has to ask for the kinds that the service knows."""
+        return self.has_queries or bool(self.pending and self.has_channels)
+
     # What a session does with it
 
-    def begin_session(self) -> dict[Interest, Operation]:
+    def begin_session(self, *, in_hello: bool = True) -> dict[Interest, Operation]:
         """A new session: nothing is sent yet. The operations for its Hello, as sent: all of them, or none if they are
-        many."""
+        many, or not to be `in_hello`."""
         self._withheld.clear()
         for interest, operation in self.pending.items():
             self._move(interest, operation, OperationStage.UNSENT)
-        if not fit_in_frame(self.pending):
+        if not in_hello or not fit_in_frame(self.pending):
             return {}
         for interest, operation in self.pending.items():
             self._move(interest, operation, OperationStage.SENT)

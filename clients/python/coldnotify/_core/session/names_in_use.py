@@ -13,6 +13,10 @@ class NamesInUse:
         self.are_said = False
         """The gateway was asked for names: no CRC comes any more."""
 
+    def say_all(self) -> None:
+        """The gateway is asked for names."""
+        self.are_said = True
+
     def use(self, names: Collection[str]) -> bool:
         """These names are going to be used. False where two names of the session would share a CRC: ask for names
         first."""

@@ -22,6 +22,8 @@ class SessionProofs:
         self._delivery = delivery
         self._registrations = registrations
         self._hello_at = now
+        self.came_as_of = now
+        """Everything acknowledged before that time has come, in all streams, or the session had not begun."""
         self._pings: deque[float] = deque()
         """When the Pings without a Pong were sent. Silence ends the session before there are many."""
         self._pinged_at = now
@@ -55,6 +57,8 @@ class SessionProofs:
         return max(old_at, self._pinged_at) + keepalive_s
 
     def _prove(self, asked_at: float, said: wire.Pong | wire.CaughtUp) -> None:
+        ages = [said.age_s, *(stream.age_s for stream in said.streams)]
+        self.came_as_of = max(self.came_as_of, asked_at - max(age or AGE_UNSAID_S for age in ages))
         if said.age_s != AGE_UNKNOWN_S:
             self._delivery.prove(asked_at - (said.age_s or AGE_UNSAID_S))
         if not self._registrations.has_channels:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.host_port import host_port
@@ -35,27 +36,19 @@ class Address:
         return f"{self.scheme}://{self.authority}{self.path}" if self.scheme else self.authority
 
 
-class GatewayAddresses:
-    """The gateways that are known. One that failed rests for a while; if all rest, the one that rested longest is
-    next."""
+class Gateways(NamedTuple):
+    """The gateways that the application names."""
 
-    def __init__(self, addresses: Sequence[Address], rest_s: float, random: Random) -> None:
-        # Shuffled: clients that know the same addresses spread over them.
-        self._addresses = random.sample(list(addresses), len(addresses))
-        self._rest_s = rest_s
-        self._rested_at = dict.fromkeys(self._addresses, float("-inf"))
+    addresses: Sequence[tuple[Address, int]]
+    """Each with its weight."""
+    home: Address | None = None
+    directory: bool = False
+    """There is a directory to ask."""
 
-    def next(self, now: float) -> Address:
-        """Returns the address to connect to now: the same one as long as it does not fail."""
-        awake = [address for address in self._addresses if self._rested_at[address] <= now]
-        return awake[0] if awake else min(self._addresses, key=self._rested_at.__getitem__)
 
-    def failed(self, address: Address, now: float) -> None:
-        """It did not answer, or sent us away."""
-        self._rested_at[address] = now + self._rest_s
-        # To the end: after its rest it is tried after those that have not failed since.
-        self._addresses.remove(address)
-        self._addresses.append(address)
+def gateways_of(given: Sequence[Address] | Gateways) -> Gateways:
+    """Returns the gateways of a list of addresses without weights."""
+    return given if isinstance(given, Gateways) else Gateways([(address, 1) for address in given])
 
 
 class Backoff:

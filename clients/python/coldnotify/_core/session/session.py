@@ -14,8 +14,8 @@ from typing import NamedTuple
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
 from coldnotify_schemas.protocol import (
+    CLOSE_S_MAX,
     GATEWAY_FRAME_BYTES_MAX,
-    PROTOCOL_VERSION,
     WELCOME_S,
 )
 
@@ -35,6 +35,7 @@ from coldnotify._core.interests.interests import (
 from coldnotify._core.interests.registrations import Operation, OperationKind, OperationStage, Registrations
 from coldnotify._core.journal import Journal
 from coldnotify._core.publishing.publications import Publications
+from coldnotify._core.session.hello import SaidHello, capabilities_of, hello_of
 from coldnotify._core.session.names_in_use import NamesInUse
 from coldnotify._core.session.phases import NEXT, Phase, PhaseSaid
 from coldnotify._core.session.proofs import SessionProofs
@@ -51,6 +52,9 @@ class SessionEnded(NamedTuple):
 
     code: int | None
     reason: str
+    retry_after_s: int = 0
+    """As in Close, at most CLOSE_S_MAX; 0: unsaid."""
+    not_here_s: int = 0
 
 
 @dataclass(slots=True)
@@ -76,7 +80,12 @@ class ClientSession:
         token: str = "",
         publications: Publications | None = None,
         unsettled: UnsettledTold | None = None,
+        place: int = 0,
+        taken: SaidHello | None = None,
     ) -> None:
+        """`place`: the bits of its Hello that say where the client is. `taken`: the Hello of a trial, from which it
+        takes over; `take_over` has to follow.
+        """
         self._journal = journal
         self._registrations = registrations
         self._delivery = delivery
@@ -89,11 +98,11 @@ class ClientSession:
         self._out = bytearray()
         self._said_bye = False
 
-        self._crcs = NamesInUse()
+        self._crcs = NamesInUse() if taken is None else taken.crcs
         self._requests = SessionRequests(registrations, settings)
         self._sync: RegSync | None = None
 
-        self.objects = Stream(delivery.cursor)
+        self.objects = Stream(delivery.cursor if taken is None else taken.cursor)
         self._ack_due: float | None = None
         self._channels = SessionChannels(delivery.channels, registrations, report)
 
@@ -101,25 +110,38 @@ class ClientSession:
         self._heard_at = now
         """When the gateway was last heard, or asked by a Ping. Repeated requests ask nothing of a gateway."""
         self._ping_unanswered_since: float | None = None
-        self._freshness = SessionProofs(delivery, registrations, now)
+        hello_at = now if taken is None else taken.at
+        self._freshness = SessionProofs(delivery, registrations, hello_at)
         self._pings = self._pongs = 0
         """The n-th Pong answers the n-th Ping."""
         self._doubt: _Doubt | None = None
         self._wait_until = now
-        self._welcome_due: float | None = now + WELCOME_S
+        self._welcome_due: float | None = hello_at + WELCOME_S
         self._queries = delivery.queries
         self._queries.begin_session()
-        self._hello_operations = registrations.begin_session()
+        self._hello_operations = registrations.begin_session(in_hello=taken is None)
         self._unsettled = (
             UnsettledTold(journal, registrations, delivery, settings, known=True) if unsettled is None else unsettled
         )
-        self._says_all_unsettled = self._unsettled.begin(self._hello_operations)
+        self._says_all_unsettled = self._unsettled.begin(self._hello_operations, in_hello=taken is None)
         many_channels = any(registrations.unanswered(OperationStage.UNSENT)) and registrations.has_channels
         self._asks_for_kinds = registrations.has_queries or many_channels
         self._asks_descriptions = self._queries.descriptions.asked
         self._publications = Publications() if publications is None else publications
         self._publications.begin_session()
-        self._hello(identity, token, now)
+        self._place = place
+        if taken is None:
+            self._hello(identity, token, now)
+        else:
+            self._asks_for_kinds, self._asks_descriptions = taken.asks_for_kinds, taken.asks_descriptions
+            self._channels.said_by_trial(taken.frame)
+
+    def take_over(self, kept: bytes, now: float) -> None:
+        """Takes all that came in answer to the trial's Hello. The trial has acknowledged the pages."""
+        if kept:
+            self.receive(kept, now)
+        for stream in self._streams:
+            stream.page_ended(0)
 
     # Bytes in
 
@@ -145,7 +167,7 @@ class ClientSession:
                 self._doubt = None
         match kind:
             case "close":
-                self._end(frame.close.code, frame.close.reason)
+                self._on_close(frame.close)
             case "wait":
                 self._wait_until = now + frame.wait.seconds
                 if self._welcome_due is not None:
@@ -340,6 +362,10 @@ class ClientSession:
     def _advance(self, said: PhaseSaid) -> None:
         self.phase = NEXT.get((self.phase, said), self.phase)
 
+    def _on_close(self, close: wire.Close) -> None:
+        waits = min(close.retry_after_s, CLOSE_S_MAX), min(close.not_here_s, CLOSE_S_MAX)
+        self.ended = self.ended or SessionEnded(close.code, close.reason, *waits)
+
     def _end(self, code: int | None, reason: str) -> None:
         self.ended = self.ended or SessionEnded(code, reason)
 
@@ -396,25 +422,14 @@ class ClientSession:
         if self._asks_for_kinds or not self._crcs.use(
             {*self._registrations.wanted, *names_of(self._registrations.pending)}
         ):
-            self._crcs.are_said = True
+            self._crcs.say_all()
         registered = [one for one, operation in operations.items() if operation.kind is OperationKind.REGISTER]
         unregistered = [one for one, operation in operations.items() if operation.kind is OperationKind.UNREGISTER]
-        hello = wire.Hello(
-            protocol=PROTOCOL_VERSION,
-            capabilities=self._capabilities,
-            domain=identity.domain,
-            group=identity.group,
-            client=identity.client,
-            digest=self._registrations.digest,
-            register=names_of(registered),
-            unregister=names_of(unregistered),
-            epoch=self._delivery.epoch,
-            cursor=self._delivery.cursor,
-            keepalive_s=self._settings.keepalive_s,
-            token=token,
-            interests=self._said(registered),
-            unregister_interests=hashes_of(unregistered),
-        )
+        hello = hello_of(identity, self._registrations, self._delivery, self._settings, token, self._capabilities)
+        hello.register.extend(names_of(registered))
+        hello.unregister.extend(names_of(unregistered))
+        hello.interests.extend(self._said(registered))
+        hello.unregister_interests.extend(hashes_of(unregistered))
         self._channels.put_into(hello)
         self._send(wire.ClientFrame(hello=hello), now)
 
@@ -424,11 +439,10 @@ class ClientSession:
 
     @property
     def _capabilities(self) -> int:
-        names = wire.CAPABILITY_NAMES if self._crcs.are_said else wire.CAPABILITY_NONE
-        queries = wire.CAPABILITY_QUERIES if self._asks_for_kinds else wire.CAPABILITY_NONE
-        descriptions = wire.CAPABILITY_DESCRIPTIONS if self._asks_descriptions else wire.CAPABILITY_NONE
-        unsettled = wire.CAPABILITY_UNSETTLED if self._says_all_unsettled else wire.CAPABILITY_NONE
-        return names | queries | descriptions | unsettled
+        bits = capabilities_of(
+            self._crcs, self._place, queries=self._asks_for_kinds, descriptions=self._asks_descriptions
+        )
+        return bits | (wire.CAPABILITY_UNSETTLED if self._says_all_unsettled else wire.CAPABILITY_NONE)
 
     def _begin_sync(self) -> None:
         self._requests.begin_sync()
@@ -499,7 +513,7 @@ class ClientSession:
         has_query = bool(queries_of(interests))
         if not self._crcs.are_said and (has_query or not self._crcs.use(names)):
             self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
-            self._crcs.are_said = True
+            self._crcs.say_all()
 
     @property
     def _moves(self) -> bool:
@@ -546,6 +560,18 @@ class ClientSession:
             self._ping_unanswered_since += stood_still_s
         self._ping(now)
         self._doubt = _Doubt(self._pings, due)
+
+    @property
+    def may_move(self) -> bool:
+        """True if a session may take over from this one: no set is under way that the service would get twice."""
+        return self.ended is None and self._sync is None and not self._said_bye
+
+    @property
+    def fresh_as_of(self) -> float:
+        """Everything acknowledged before that time has come, whether it is told yet or not; or it is the begin of the
+        session.
+        """
+        return self._freshness.came_as_of
 
     @property
     def in_doubt(self) -> bool:

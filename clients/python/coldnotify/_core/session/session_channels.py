@@ -41,6 +41,12 @@ class SessionChannels:
         hello.streams.extend(streams_of(wire.Stream(epoch=epoch, complete=cursor)))
         self._asks = any(interest.kind == wire.INTEREST_CHANNEL for interest in hello.interests)
 
+    def said_by_trial(self, hello: wire.Hello) -> None:
+        """Notes the Hello of a trial, which had no interests."""
+        log = first_of(hello.streams)
+        self._said_cursor = log.HasField("complete")
+        self.stream = Stream(log.complete if self._said_cursor else None)
+
     # What the service says
 
     def welcomed(self, welcome: wire.Welcome) -> str:
