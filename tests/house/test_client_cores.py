@@ -28,7 +28,11 @@ EXCEPTIONS = {
     },
     "interests/since": dict.fromkeys(("sinceNumber", "sinceFields", "positionText"), _A_PROPERTY),
     "publishing/outgoing": {"outdoes": _A_PROPERTY, "versionsOf": "publish_many is a back-end's"},
-    "settings": {"silenceS": _A_PROPERTY, "staleAfterS": _A_PROPERTY, "settingsOf": "Python's dataclass has defaults"},
+    "settings": {
+        "MoveTimes": "only simulations, in Python, have other times",
+        **dict.fromkeys(("silenceS", "staleAfterS"), _A_PROPERTY),
+        "settingsOf": "Python's dataclass has defaults",
+    },
     "delivery/slot": {"floorOf": _A_PROPERTY},
     "delivery/floors": dict.fromkeys(("compareFloors", "highestFloor"), _PYTHON_HAS_IT),
     "streams/feed": dict.fromkeys(("isMissed", "highest"), _PYTHON_HAS_IT),

@@ -144,6 +144,11 @@ export class Link {
     this.#timer = setTimeout(() => this.#down("closed"), 1000 * lingerS);
   }
 
+  /** End it now: the session is elsewhere, or stays where it is. */
+  end(): void {
+    this.#down("ended");
+  }
+
   /** End it now, without a word to anybody. */
   close(): void {
     if (this.#over) return;

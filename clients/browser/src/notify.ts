@@ -1,6 +1,6 @@
 /** `Notify`, what an application uses: the core (`core/client.ts`) with a WebSocket, a clock, a store and callbacks. */
 
-import { addressesOf } from "./addresses.js";
+import { gatewaysFrom, type Where } from "./addresses.js";
 import { nowS } from "./clock.js";
 import type { Application } from "./core/application.js";
 import { Client, type Status } from "./core/client.js";
@@ -10,8 +10,10 @@ import { byChannel, byQuery, channelOf, type Interest, isName, prefixOf } from "
 import { type SinceOption, sinceOf } from "./core/interests/since.js";
 import { messageOf, type MessageOptions, type Outgoing, versionOf, type VersionOptions } from "./core/publishing/outgoing.js";
 import { Publications } from "./core/publishing/publications.js";
-import { type ClientSettings, settingsOf } from "./core/settings.js";
+import type { Gateways } from "./core/session/reconnect.js";
+import { type ClientSettings, type Profile, settingsOf } from "./core/settings.js";
 import { type Asked, Wishes } from "./core/wishes.js";
+import { askDirectory, type NamedGateway } from "./directory.js";
 import { type ColdNotifyError, StateDamaged } from "./errors.js";
 import type { Description, Notification } from "./notification.js";
 import { newId, type Publication, SessionPublishing } from "./publishing.js";
@@ -25,12 +27,15 @@ import { Subscriptions } from "./subscriptions.js";
 import { canShare, Heard, TabRequests } from "./tabs.js";
 
 /** The client's names, its gateways and its settings; times in seconds. */
-export interface Options extends Partial<ClientSettings> {
+export interface Options extends Partial<ClientSettings>, Where {
   readonly domain: string;
   readonly groupId: string;
   readonly clientId: string;
-  /** ws:// or wss:// URLs of gateways: any one will do. Default: `/v1/connect` at this page's origin. */
-  readonly address?: string | readonly string[];
+  /**
+   * web: a line that costs nothing, with a keepalive of 4 s, so that a dead connection is noticed within 14 s. Default,
+   * and radio: one that costs battery or money.
+   */
+  readonly profile?: Profile;
   /** Default: localStorage, under a key made of the client's names. */
   readonly state?: State;
   /** A signed token that identifies the client, or a function that returns one: it is called at each connection, and may
@@ -61,7 +66,8 @@ const STOPPED: Status = {
 export class Notify {
   readonly #identity: ClientIdentity;
   readonly #settings: ClientSettings;
-  readonly #addresses: readonly string[];
+  readonly #gateways: Gateways;
+  readonly #directory: string | undefined;
   readonly #state: State;
   readonly #token: () => string | Promise<string>;
   readonly #onError: (error: ColdNotifyError) => unknown;
@@ -88,8 +94,9 @@ export class Notify {
       group: checkName("groupId", options.groupId),
       client: checkName("clientId", options.clientId),
     };
-    this.#settings = settingsOf(options);
-    this.#addresses = addressesOf(options.address);
+    this.#settings = settingsOf(options, options.profile);
+    this.#gateways = gatewaysFrom(options);
+    this.#directory = options.directory;
     this.#state = options.state ?? new LocalState(`coldnotify:${Object.values(this.#identity).join("/")}`);
     const { token = "" } = options;
     this.#token = typeof token === "string" ? () => token : token;
@@ -230,7 +237,8 @@ export class Notify {
       this.#run.connectNow();
       return this.#run.opened;
     }
-    const run: Run = new Run(this.#settings, this.#token, this.#onError, (number) => this.#callback(number));
+    const ask = (): Promise<NamedGateway> => this.#askDirectory();
+    const run: Run = new Run(this.#settings, this.#token, ask, this.#onError, (number) => this.#callback(number));
     this.#run = run;
     return run.open({
       state: this.#state,
@@ -261,6 +269,12 @@ export class Notify {
     await run?.stop(timeoutS);
     if (this.#run !== null) return; // connected again: what waits goes on
     this.#publishing.withdraw();
+  }
+
+  async #askDirectory(): Promise<NamedGateway> {
+    const { home = null } = this.#gateways;
+    const token = await this.#token();
+    return askDirectory(this.#directory ?? "", this.#identity, home, token, this.#settings.connectTimeoutS);
   }
 
   #publishOnce(outgoing: Outgoing): void {
@@ -339,7 +353,7 @@ export class Notify {
   }
 
   #make(document: Document): Client {
-    const client = new Client(document, this.#addresses, this.#settings, Math.random, nowS(), this.#publications);
+    const client = new Client(document, this.#gateways, this.#settings, Math.random, nowS(), this.#publications);
     this.#follower = null;
     this.#wishes.apply(client.application);
     this.#wishes = new Wishes();
@@ -375,7 +389,7 @@ export class Notify {
       stored: () => (this.#wishes = new Wishes()),
       read: (text) => {
         const document = decode(text, this.#identity);
-        const { application } = new Client(document, this.#addresses, this.#settings, Math.random, nowS());
+        const { application } = new Client(document, this.#gateways, this.#settings, Math.random, nowS());
         return { document, application };
       },
       report: (error) => run.report(error),

@@ -6,6 +6,7 @@ import type { AnyJob } from "./core/delivery/callbackTurns.js";
 import type { Document } from "./core/document/document.js";
 import type { ClientSettings } from "./core/settings.js";
 import { Standstill } from "./core/session/standstill.js";
+import { type NamedGateway, NoGateway } from "./directory.js";
 import { type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
 import type { Follower } from "./follower.js";
 import type { Leader } from "./leader.js";
@@ -40,6 +41,7 @@ export class Run {
   opened: Promise<void> = Promise.resolve();
   readonly #settings: ClientSettings;
   readonly #token: () => string | Promise<string>;
+  readonly #askDirectory: () => Promise<NamedGateway>;
   readonly #onError: (error: ColdNotifyError) => unknown;
   readonly #callback: (number: number) => Tell | undefined;
   readonly #waiters = new Set<() => void>();
@@ -52,7 +54,8 @@ export class Run {
   #hasFollowed = false;
   #release: () => void = () => undefined;
   #ended: () => void = () => undefined;
-  #link: Link | null = null;
+  /** The connection of the session, and one beside it, by number. */
+  readonly #links = new Map<number, Link>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Timers of 0 ms take 4, and a second in a page that is not seen; messages do not. */
   readonly #channel = new MessageChannel();
@@ -73,11 +76,13 @@ export class Run {
   constructor(
     settings: ClientSettings,
     token: () => string | Promise<string>,
+    askDirectory: () => Promise<NamedGateway>,
     onError: (error: ColdNotifyError) => unknown,
     callback: (number: number) => Tell | undefined,
   ) {
     this.#settings = settings;
     this.#token = token;
+    this.#askDirectory = askDirectory;
     this.#onError = onError;
     this.#callback = callback;
     this.#channel.port1.onmessage = (): void => {
@@ -243,8 +248,8 @@ export class Run {
     clearTimeout(this.#timer);
     this.#channel.port1.close();
     this.#listen("removeEventListener");
-    this.#link?.close();
-    this.#link = null;
+    for (const link of this.#links.values()) link.close();
+    this.#links.clear();
     this.#follower?.close();
     this.#leader?.close();
     this.#release();
@@ -280,9 +285,10 @@ export class Run {
       this.#tell(client);
       this.#leader?.stepped(nowS());
       this.look();
-      if (client.finished) this.#end();
+      if (client.finished && this.#links.size === 0) this.#end();
       else {
-        const lookAgainAt = Math.min(this.#standstill.deadline(), this.#link?.lookAgainAt ?? Infinity);
+        const looks = Array.from(this.#links.values(), ({ lookAgainAt }) => lookAgainAt);
+        const lookAgainAt = Math.min(this.#standstill.deadline(), ...looks);
         this.#sleep(Math.min(client.deadline(), this.#jobAt(client), lookAgainAt) - nowS());
       }
     } catch (error) {
@@ -351,25 +357,40 @@ export class Run {
   // The connection
 
   #drive(client: Client): void {
-    if (this.#link === null) {
-      const address = client.connectDue(nowS());
-      if (address !== null) this.#connect(client, address);
-      return;
+    for (const [number, link] of [...this.#links]) {
+      const isMain = number === client.mainLink;
+      const wanted = isMain ? client.linkWanted : client.trialWanted;
+      if (!isMain && !wanted) link.end();
+      else link.drive(() => client.dataToSend(nowS(), number), wanted, this.#closing && isMain, LINGER_S);
     }
-    this.#link.drive(() => client.dataToSend(nowS()), client.linkWanted, this.#closing, LINGER_S);
+    const main = client.mainLink;
+    if (!this.#links.has(main)) this.#connect(client, client.connectDue(nowS()), main);
+    if (client.questionDue(nowS())) void this.#ask(client);
+    if (!this.#links.has(1 - main)) this.#connect(client, client.besideDue(nowS()), 1 - main);
   }
 
-  #connect(client: Client, address: string): void {
+  #connect(client: Client, address: string | null, number: number): void {
+    if (address === null) return;
     const link: Link = new Link(address, this.#settings.connectTimeoutS, this.#token, {
-      up: (token) => client.linkUp(nowS(), token),
-      received: (data) => client.receive(data, this.#now(client)),
+      up: (token) => client.linkUp(nowS(), token, number),
+      received: (data) => client.receive(data, this.#now(client), number),
       down: (reason) => {
-        if (this.#link === link) this.#link = null;
-        client.linkDown(reason, nowS());
+        if (this.#links.get(number) === link) this.#links.delete(number);
+        client.linkDown(reason, nowS(), number);
       },
       changed: () => this.#step(),
     });
-    this.#link = link;
+    this.#links.set(number, link);
+  }
+
+  async #ask(client: Client): Promise<void> {
+    try {
+      const { address, homeOutS } = await this.#askDirectory();
+      client.named(address, nowS(), homeOutS);
+    } catch (error) {
+      client.unnamed(String(error), nowS(), error instanceof NoGateway ? error.retryAfterS : 0);
+    }
+    this.wake();
   }
 
   // The callbacks: one after the other, so that an object's versions are told in order

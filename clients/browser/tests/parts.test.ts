@@ -11,7 +11,9 @@ import { decode, encode } from "../src/core/document/document.js";
 import { Frontier } from "../src/core/streams/frontier.js";
 import { byChannel, byQuery } from "../src/core/interests/interests.js";
 import type { KeptQuery } from "../src/core/delivery/membership.js";
-import { GatewayAddresses, Backoff } from "../src/core/session/reconnect.js";
+import { AddressBook } from "../src/core/session/addressBook.js";
+import { Moves } from "../src/core/session/moves.js";
+import { Backoff } from "../src/core/session/reconnect.js";
 import { Standstill } from "../src/core/session/standstill.js";
 import { BEGINNING } from "../src/core/streams/feed.js";
 import { DEFAULTS } from "../src/core/settings.js";
@@ -170,8 +172,12 @@ test("displaced, it stays away a minute, then two, up to an hour", () => {
   assert.equal(new Backoff(DEFAULTS, () => 1).delayS(CloseCode.DISPLACED), 66);
 });
 
+function book(addresses: readonly string[], random = 0.5, home: string | null = null, directory = false): AddressBook {
+  return new AddressBook(addresses.map((address) => [address, 1] as const), 60, () => random, home, directory);
+}
+
 test("an address that failed rests while there is another", () => {
-  const addresses = new GatewayAddresses(["one", "two"], 60, () => 0.99);
+  const addresses = book(["one", "two"]);
   assert.equal(addresses.next(0), "one");
   assert.equal(addresses.next(0), "one");
   addresses.failed("one", 0);
@@ -179,7 +185,74 @@ test("an address that failed rests while there is another", () => {
   addresses.failed("two", 5);
   assert.equal(addresses.next(6), "one", "the one that rested longest");
   assert.equal(addresses.next(70), "one");
-  assert.equal(new GatewayAddresses(["one", "two"], 60, () => 0).next(0), "two", "they are shuffled");
+  const drawn = [0.4, 0.6];
+  const other = new AddressBook([["one", 1], ["two", 1]], 60, () => drawn.shift() as number);
+  assert.equal(other.next(0), "two", "they are drawn");
+});
+
+test("addresses are drawn by weight", () => {
+  let state = 1;
+  const random = (): number => (state = (state * 16807) % 2147483647) / 2147483647;
+  let first = 0;
+  for (let i = 0; i < 4000; i++) first += new AddressBook([["one", 3], ["two", 1]], 60, random).next(0) === "one" ? 1 : 0;
+  assert.ok(Math.abs(first / 4000 - 0.75) < 0.02, String(first));
+});
+
+test("home comes first, unless it said not here, or ended three sessions", () => {
+  const addresses = book(["one"], 0.5, "home");
+  assert.equal(addresses.next(0), "home");
+  addresses.notHere("home", 0, 1800);
+  assert.equal(addresses.next(1799), "one");
+  assert.equal(addresses.homeFreeAt, 1800);
+  assert.equal(addresses.next(1800), "home");
+  for (const at of [2000, 2300, 2600]) addresses.ended("home", at);
+  assert.equal(addresses.next(2601), "one");
+  assert.equal(addresses.next(3200), "home");
+});
+
+test("the directory is asked once all rest, and at most once a second", () => {
+  const addresses = book(["one"], 0.5, null, true);
+  assert.equal(addresses.next(0), "one");
+  addresses.failed("one", 0);
+  assert.equal(addresses.next(0), null);
+  assert.ok(addresses.asks(0));
+  addresses.asked(0);
+  assert.ok(!addresses.asks(0.9));
+  assert.equal(addresses.next(0.5), "one");
+  addresses.named("other", 0.5, 0);
+  assert.equal(addresses.next(0.6), "other");
+  addresses.failed("other", 0.7);
+  assert.equal(addresses.next(1), null);
+  addresses.unnamed(1, 20);
+  assert.equal(addresses.askAt, 21);
+  assert.equal(book([], 0.5, null, true).next(0), null);
+  assert.equal(book(["one"]).askAt, Infinity);
+});
+
+test("tries beside the session come ever more seldom", () => {
+  const moves = new Moves(() => 1);
+  moves.lookHome(0, true);
+  const home = [moves.homeAt];
+  let now = moves.homeAt;
+  for (let i = 0; i < 5; i++) {
+    moves.homeFailed(now);
+    home.push(moves.homeAt - now);
+    now = moves.homeAt;
+  }
+  assert.deepEqual(home, [60, 120, 240, 480, 600, 600]);
+  moves.lookHome(now, false);
+  assert.equal(moves.homeAt, Infinity);
+  moves.lookStale(100, 50);
+  const stale = [moves.staleAt - 200];
+  now = moves.staleAt;
+  for (let i = 0; i < 5; i++) {
+    moves.staleFailed(now, 0);
+    stale.push(moves.staleAt - now);
+    now = moves.staleAt;
+  }
+  assert.deepEqual(stale, [60, 120, 240, 480, 900, 900]);
+  moves.lookStale(null, 50);
+  assert.equal(moves.staleAt, Infinity);
 });
 
 test("a standstill is what is much longer than from one look to the next", () => {

@@ -345,7 +345,7 @@ test("Close, and what is no frame, end the session", () => {
   const bench = new Bench(["a"]).live();
   bench.say({ close: { code: 5, reason: "elsewhere" } });
   bench.say({ notification: { name: "a", version: 1n, offset: 99n } });
-  assert.deepEqual(bench.session.ended, { code: 5, reason: "elsewhere" });
+  assert.deepEqual(bench.session.ended, { code: 5, reason: "elsewhere", retryAfterS: 0, notHereS: 0 });
   assert.equal(bench.delivery.waiting, 0, "nothing counts after it");
   const other = new Bench(["a"]);
   other.session.receive(Uint8Array.of(255, 255, 255, 255, 255), other.now);

@@ -14,6 +14,7 @@ import { FrameBuffer } from "../src/schemas/frames.js";
 import { byChannel, type Channel, channelOf, type Interest, isName } from "../src/core/interests/interests.js";
 import { Publications } from "../src/core/publishing/publications.js";
 import type { OperationKind } from "../src/core/interests/registrations.js";
+import type { Gateways } from "../src/core/session/reconnect.js";
 import { DEFAULTS, type ClientSettings } from "../src/core/settings.js";
 import { sinceFields, sinceFrom } from "../src/core/interests/since.js";
 import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/schemas/wire.js";
@@ -33,8 +34,8 @@ class Runner {
   reports: string[] = [];
   readonly #header: Json;
   readonly #settings: ClientSettings;
-  #link: "none" | "connecting" | "up" | "over" = "none";
-  #giveUpAt = Infinity;
+  readonly #namesGateways: boolean;
+  readonly #links = new Map<number, { stage: "connecting" | "up" | "over"; giveUpAt: number }>();
   #save: Save | null = null;
   #job: AnyJob | null = null;
   #stopping: "no" | "orderly" | "abandoned" = "no";
@@ -60,16 +61,19 @@ class Runner {
     const given = Object.entries(settings).map(([name, value]) => [camel(name), value]);
     this.#header = header;
     this.#settings = { ...DEFAULTS, sayErrors: false, ...Object.fromEntries(given) };
-    this.client = new Client(document, ["ws://gateway"], this.#settings, () => 0.5, 0, new Publications(), saysUnsettled);
+    this.#namesGateways = header.gateways !== undefined;
+    const gateways: Gateways = header.gateways ?? { addresses: [["ws://gateway", 1]] };
+    this.client = new Client(document, gateways, this.#settings, () => 0.5, 0, new Publications(), saysUnsettled);
   }
 
   deadline(): number {
-    const giveUpAt = this.#link === "connecting" ? this.#giveUpAt : Infinity;
-    return Math.min(this.client.deadline(), this.#job === null ? this.client.nextJobAt() : Infinity, giveUpAt);
+    const giveUpAts = Array.from(this.#links.values(), ({ giveUpAt }) => giveUpAt);
+    return Math.min(this.client.deadline(), this.#job === null ? this.client.nextJobAt() : Infinity, ...giveUpAts);
   }
 
   do(event: Json, now: number): void {
     const { client } = this;
+    const number: number = event.number ?? 0;
     if (event.register) client.application.register(event.register[0]);
     else if (event.unregister) client.application.unregister(event.unregister[0]);
     else if (event.register_only) client.application.registerOnly(new Set(event.register_only));
@@ -86,14 +90,16 @@ class Runner {
     } else if (event.connect_now) client.connectNow(now);
     else if (event.doubt !== undefined) client.doubt(now, event.doubt);
     else if (event.link === "up") {
-      this.#link = "up";
-      client.linkUp(now, event.token);
+      this.#links.set(number, { stage: "up", giveUpAt: Infinity });
+      client.linkUp(now, event.token, number);
     } else if (event.link === "down") {
-      this.#link = "none";
-      client.linkDown("it is over", now);
-    } else if (event.frames) {
+      this.#links.delete(number);
+      client.linkDown("it is over", now, number);
+    } else if (event.named) client.named(event.named, now, event.home_out_s);
+    else if (event.unnamed) client.unnamed("nobody", now, event.retry_after_s);
+    else if (event.frames) {
       const frames = event.frames.map((frame: Json) => encodeFrame(GATEWAY_FRAME, fromJson(GATEWAY_FRAME, frame)));
-      client.receive(Buffer.concat(frames), now);
+      client.receive(Buffer.concat(frames), now, number);
     } else if ("saved" in event) {
       const save = this.#save as Save;
       this.#save = null;
@@ -113,22 +119,12 @@ class Runner {
     client.tick(now);
     this.#save ??= this.#saved(client.saveDue(now), done);
     client.tick(now);
-    if (this.#link === "none" && client.connectDue(now) !== null) {
-      done.push({ connect: true });
-      this.#link = "connecting";
-      this.#giveUpAt = now + this.#settings.connectTimeoutS;
-    } else if (this.#link === "up") {
-      const frames: Json[] = [];
-      for (let data = client.dataToSend(now); data.length > 0; data = client.dataToSend(now)) {
-        for (const body of new FrameBuffer(32 * 1024).feed(data)) frames.push(parseFrame(CLIENT_FRAME, body));
-      }
-      if (frames.length > 0) done.push({ frames });
-      if (!client.linkWanted) {
-        done.push(this.#stopping === "orderly" ? { end_sending: true } : { close: true });
-        this.#link = "over";
-      }
-    }
-    if (client.finished) done.push({ end: true });
+    for (const [number, link] of this.#links) this.#drive(number, link, done, now);
+    const main = client.mainLink;
+    if (!this.#links.has(main)) this.#connect(main, client.connectDue(now), done, now);
+    if (client.questionDue(now)) done.push({ ask_directory: true });
+    if (!this.#links.has(1 - main)) this.#connect(1 - main, client.besideDue(now), done, now);
+    if (client.finished && this.#links.size === 0) done.push({ end: true });
     // Python's driver tells what comes up from here on with what is done next.
     this.reports = client.takeReports().map(({ name }) => name);
     const job = this.#job === null ? client.nextJob(now) : null;
@@ -139,10 +135,38 @@ class Runner {
     return done;
   }
 
+  #connect(number: number, address: string | null, done: Json[], now: number): void {
+    if (address === null) return;
+    done.push({ connect: this.#namesGateways ? address : true, ...numberOf(number) });
+    this.#links.set(number, { stage: "connecting", giveUpAt: now + this.#settings.connectTimeoutS });
+  }
+
+  #drive(number: number, link: { stage: string }, done: Json[], now: number): void {
+    const { client } = this;
+    const isMain = number === client.mainLink;
+    if (link.stage === "over") return;
+    const close = (action: Json): void => {
+      done.push({ ...action, ...numberOf(number) });
+      this.#links.set(number, { stage: "over", giveUpAt: Infinity });
+    };
+    if (!isMain && !client.trialWanted) return close({ close: true });
+    if (link.stage !== "up") return;
+    const frames: Json[] = [];
+    for (let data = client.dataToSend(now, number); data.length > 0; data = client.dataToSend(now, number)) {
+      for (const body of new FrameBuffer(32 * 1024).feed(data)) frames.push(parseFrame(CLIENT_FRAME, body));
+    }
+    if (frames.length > 0) done.push({ frames, ...numberOf(number) });
+    if (isMain && !client.linkWanted) close(this.#stopping === "orderly" ? { end_sending: true } : { close: true });
+  }
+
   #saved(save: Save | null, done: Json[]): Save | null {
     if (save !== null) done.push({ save: stored(decode(save.document, this.#header.client)) });
     return save;
   }
+}
+
+function numberOf(link: number): Json {
+  return link === 0 ? {} : { number: link };
 }
 
 function text(number: bigint | null): string | null {
@@ -222,6 +246,7 @@ function comparable(done: Json[], ofFile: boolean): Json[] {
   return done.map((action) => {
     if (!action.frames) return action;
     return {
+      ...action,
       frames: action.frames.map((frame: Json) => {
         const read = ofFile ? reread(frame) : frame;
         for (const message of Object.values(read) as Json[]) {

@@ -17,12 +17,18 @@ import { isQuery, textOf } from "./interests/interests.js";
 import { Journal } from "./journal.js";
 import { CloseCode } from "../schemas/protocol.js";
 import { Publications } from "./publishing/publications.js";
-import { GatewayAddresses, Backoff, type Random } from "./session/reconnect.js";
+import { AddressBook } from "./session/addressBook.js";
+import { helloBeside } from "./session/hello.js";
+import { Moves } from "./session/moves.js";
+import { type Address, Backoff, type Gateways, gatewaysOf, type Random } from "./session/reconnect.js";
 import { Registrations } from "./interests/registrations.js";
 import { type SessionEnded, type Parts, ClientSession } from "./session/session.js";
 import { Phase } from "./session/phases.js";
 import { asOfAll } from "./session/proofs.js";
+import { type Reason, Trial } from "./session/trial.js";
+import { CAPABILITY_AT_HOME, CAPABILITY_MOVES } from "../schemas/wire.js";
 import {
+  OWN_HELLO_S,
   REPORTS_MAX,
   SAVE_RETRY_MAX_S,
   SAVE_RETRY_MIN_S,
@@ -83,8 +89,16 @@ export class Client {
   /** What the application asks for and has been told. */
   readonly application: Application;
   readonly #parts: Parts;
-  readonly #addresses: GatewayAddresses;
+  readonly #book: AddressBook;
   readonly #backoff: Backoff;
+  readonly #moves: Moves;
+  /** The connection beside the session. */
+  #trial: Trial | null = null;
+  /** The time when a trial failed that had sent Hello: this may displace the session yet. */
+  #ownHelloAt = -Infinity;
+  /** True while the directory is asked. */
+  #asking = false;
+  #mainLink = 0;
   #reports: ColdNotifyError[] = [];
   /** True if the application was told of a ServiceStale last. */
   #stale = false;
@@ -104,6 +118,7 @@ export class Client {
   #refused = false;
 
   #saving: Save | null = null;
+  #saved: Save | null = null;
   #savedAt = -Infinity;
   #saveFailures = 0;
   #saveBlockedUntil = -Infinity;
@@ -119,7 +134,7 @@ export class Client {
    */
   constructor(
     document: Document,
-    addresses: readonly string[],
+    given: readonly Address[] | Gateways,
     settings: ClientSettings,
     random: Random,
     now: number,
@@ -144,8 +159,10 @@ export class Client {
     const unsettled = saysUnsettled ? new UnsettledTold(journal, registrations, delivery, settings, settled) : null;
     this.#parts = { identity, journal, registrations, delivery, publications, unsettled, settings, report };
     this.application = new Application(registrations, delivery);
-    this.#addresses = new GatewayAddresses(addresses, settings.addressRestS, random);
+    const { addresses, home, directory } = gatewaysOf(given);
+    this.#book = new AddressBook(addresses, settings.addressRestS, random, home, directory);
     this.#backoff = new Backoff(settings, random);
+    this.#moves = new Moves(random);
     this.#connectAt = this.#hurryFrom = now;
   }
 
@@ -159,6 +176,7 @@ export class Client {
   stop(abandon = false): void {
     this.#stopping = true;
     this.#greeting = false;
+    this.#trial = null;
     this.#abandoned ||= abandon;
     this.#connectAt = null;
   }
@@ -182,18 +200,38 @@ export class Client {
 
   // The connection
 
-  /** Returns the address to connect to now, or null; the shell then calls `linkUp` or `linkDown`. */
-  connectDue(now: number): string | null {
-    if (this.#link || this.#connecting || this.#connectAt === null || this.#connectAt > now) return null;
+  /** The number of the connection that has the session, or is to have it: 0 or 1; the other is a trial's. */
+  get mainLink(): number {
+    return this.#mainLink;
+  }
+
+  /** Returns the address to connect to now, or null; the shell then calls `linkUp` or `linkDown` with `mainLink`. */
+  connectDue(now: number): Address | null {
+    if (!this.#isDue(now)) return null;
+    const address = this.#book.next(now);
+    if (address === null) {
+      this.#connectAt = Math.max(now, this.#book.askAt);
+      return null;
+    }
     this.#connectAt = null;
     this.#connecting = true;
     this.#doubted = false;
-    this.#address = this.#addresses.next(now);
-    return this.#address;
+    this.#address = address;
+    return address;
+  }
+
+  #isDue(now: number): boolean {
+    if (this.#link || this.#connecting || this.#asking) return false;
+    return this.#connectAt !== null && this.#connectAt <= now;
   }
 
   /** Handles a new connection. `token` proves the client's identity. */
-  linkUp(now: number, token = ""): void {
+  linkUp(now: number, token = "", link = this.#mainLink): void {
+    if (link !== this.#mainLink) {
+      this.#trial?.linkUp(token);
+      this.#greet(now);
+      return;
+    }
     this.#token = token;
     this.#connecting = false;
     this.#link = true;
@@ -204,10 +242,140 @@ export class Client {
   /** Sends Hello once its operations are durable, because it makes the service's set equal to ours. */
   #greet(now: number): void {
     const { journal } = this.#parts;
-    if (!this.#greeting || !journal.isDurable(journal.urgent)) return;
-    this.#greeting = false;
-    this.#session = new ClientSession(this.#parts, now, this.#token);
-    if (this.#doubted) this.#session.doubt(now, 0);
+    if (!journal.isDurable(journal.urgent)) return;
+    if (this.#greeting) {
+      this.#greeting = false;
+      this.#session = new ClientSession(this.#parts, now, this.#token, this.#place(this.#address));
+      if (this.#doubted) this.#session.doubt(now, 0);
+    }
+    const trial = this.#trial;
+    if (trial?.greeting) trial.greet(helloBeside(this.#parts, trial.token, this.#place(trial.address), now));
+  }
+
+  /** Returns the bits of a Hello that tell where the client is. */
+  #place(address: Address | null): number {
+    const atHome = address !== null && address === this.#book.home;
+    return (atHome ? CAPABILITY_AT_HOME : 0) | (this.#book.knowsOther(address) ? CAPABILITY_MOVES : 0);
+  }
+
+  // The directory
+
+  /** Returns true if the directory is to be asked now; the shell then calls `named` or `unnamed`. */
+  questionDue(now: number): boolean {
+    if (this.#asking || this.#stopping || !this.#book.asks(now)) return false;
+    const forSession = this.#isDue(now) && this.#book.next(now) === null;
+    if (!forSession && !this.#trialLacksAddress(now)) return false;
+    this.#asking = true;
+    this.#book.asked(now);
+    return true;
+  }
+
+  /** Handles the directory's answer. `homeOutS`: it says that the client's home takes nobody for so long. */
+  named(address: Address, now: number, homeOutS = 0): void {
+    this.#asking = false;
+    this.#book.named(address, now, homeOutS);
+    if (this.#trialLacksAddress(now)) this.#moves.staleFailed(now, 0); // it names the present one
+  }
+
+  /** Notes that the directory names none, or does not answer. */
+  unnamed(reason: string, now: number, retryAfterS = 0): void {
+    this.#asking = false;
+    this.#book.unnamed(now, retryAfterS);
+    if (this.#trialLacksAddress(now)) this.#moves.staleFailed(now, retryAfterS);
+    if (!this.#isDue(now)) return;
+    this.#lastProblem = reason;
+    if (this.#book.next(now) !== null) return;
+    this.#connectAt = Math.max(now + this.#backoff.delayS(null), this.#book.askAt);
+    this.#hurryFrom = this.#book.askAt;
+  }
+
+  // Make before break
+
+  /**
+   * Returns the address of a gateway to connect to beside the session, or null; the shell then calls `linkUp` or
+   * `linkDown` with the other link.
+   */
+  besideDue(now: number): Address | null {
+    const [session, present] = [this.#session, this.#address];
+    if (this.#trial !== null || this.#stopping || !session?.mayMove || present === null) return null;
+    if (this.#homeTrialAt <= now) return this.#try(this.#book.home as Address, "home", now);
+    if (this.#moves.staleAt > now) return null;
+    const address = this.#book.nextBeside(now, present);
+    if (address !== null) return this.#try(address, "stale", now);
+    if (this.#book.askAt === Infinity) this.#moves.staleFailed(now, 0);
+    else this.#moves.staleNotBefore(this.#book.askAt);
+    return null;
+  }
+
+  #try(address: Address, reason: Reason, now: number): Address {
+    this.#trial = new Trial(address, reason, staleAfterS(this.#parts.settings), now);
+    return address;
+  }
+
+  #trialLacksAddress(now: number): boolean {
+    const [session, present] = [this.#session, this.#address];
+    if (this.#trial !== null || !session?.mayMove || present === null) return false;
+    return this.#moves.staleAt <= now && this.#book.nextBeside(now, present) === null;
+  }
+
+  /** The time to try the home. A session that is not live has other things to do. */
+  get #homeTrialAt(): number {
+    return this.#session?.isLive ? Math.max(this.#moves.homeAt, this.#book.homeFreeAt) : Infinity;
+  }
+
+  /** Notes what makes a try necessary, or needless. */
+  #lookElsewhere(now: number): void {
+    const session = this.#session;
+    if (session === null || !this.#book.knowsOther(this.#address)) {
+      this.#moves.sessionEnded();
+      return;
+    }
+    const { home } = this.#book;
+    if (session.isLive) this.#moves.lookHome(now, home !== null && this.#address !== home);
+    const staleAt = this.#goesStaleAt;
+    this.#moves.lookStale(staleAt <= now ? staleAt : null, staleAfterS(this.#parts.settings));
+  }
+
+  /** The time from which nothing has come for too long that proves its gateway to be current, whatever callbacks do. */
+  get #goesStaleAt(): number {
+    return this.#session === null ? Infinity : this.#session.freshAsOf + staleAfterS(this.#parts.settings);
+  }
+
+  /** The time when a trial begins or ends, or may become necessary. */
+  get #movesAt(): number {
+    if (this.#trial !== null) return this.#trial.deadline();
+    if (!this.#session?.mayMove || this.#asking || !this.#book.knowsOther(this.#address)) return Infinity;
+    const { staleAt } = this.#moves;
+    return Math.min(this.#homeTrialAt, staleAt === Infinity ? this.#goesStaleAt : staleAt);
+  }
+
+  #judge(trial: Trial, now: number): void {
+    if (trial.verdict === "move") this.#takeOver(trial, now);
+    else if (trial.verdict === "stay") this.#trialFailed(trial, now);
+  }
+
+  #trialFailed(trial: Trial, now: number): void {
+    this.#trial = null;
+    if (trial.hello !== null) this.#ownHelloAt = now;
+    const { retryAfterS, notHereS } = trial.refusal;
+    this.#book.failed(trial.address, now, Math.max(retryAfterS, notHereS));
+    if (trial.reason === "home") this.#moves.homeFailed(now);
+    else this.#moves.staleFailed(now, retryAfterS);
+  }
+
+  /** Makes the trial's connection the one that has the session; the other one is closed. */
+  #takeOver(trial: Trial, now: number): void {
+    this.#trial = null;
+    this.#mainLink = 1 - this.#mainLink;
+    this.#address = trial.address;
+    this.#token = trial.token;
+    this.#link = true;
+    this.#moves.sessionEnded();
+    const session = new ClientSession(this.#parts, now, this.#token, this.#place(this.#address), trial.hello);
+    this.#session = session;
+    session.takeOver(trial.kept, now);
+    if (this.#saved !== null) this.#acknowledge(session, this.#saved, now);
+    this.#received(session, now);
   }
 
   /**
@@ -231,19 +399,33 @@ export class Client {
   }
 
   /** Handles bytes of the gateway. */
-  receive(data: Uint8Array, now: number): void {
-    if (this.#session === null) return;
-    this.#session.receive(data, now);
-    if (this.#session.phase === Phase.LIVE) {
+  receive(data: Uint8Array, now: number, link = this.#mainLink): void {
+    if (link !== this.#mainLink) {
+      this.#trial?.receive(data, now);
+      if (this.#trial !== null) this.#judge(this.#trial, now);
+    } else if (this.#session !== null) {
+      this.#session.receive(data, now);
+      this.#received(this.#session, now);
+    }
+  }
+
+  #received(session: ClientSession, now: number): void {
+    if (session.phase === Phase.LIVE) {
       this.#backoff.beginAnew();
       this.#lastProblem = null;
     }
-    if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
+    if (session.ended !== null) this.#sessionOver(session, session.ended, now);
   }
 
   /** Returns bytes for the gateway. Call again when these are written. */
-  dataToSend(now: number): Uint8Array {
-    return this.#session === null ? new Uint8Array() : this.#session.dataToSend(now);
+  dataToSend(now: number, link = this.#mainLink): Uint8Array {
+    const data = link === this.#mainLink ? this.#session?.dataToSend(now) : this.#trial?.dataToSend();
+    return data ?? new Uint8Array();
+  }
+
+  /** False if the shell must close the connection beside the session. */
+  get trialWanted(): boolean {
+    return this.#trial !== null;
   }
 
   /** False if the shell must close the connection once all bytes it was given are written. */
@@ -251,35 +433,69 @@ export class Client {
     return (this.#greeting || this.#session !== null) && !this.#saidBye;
   }
 
-  /** Handles a connection that could not be made, broke, or was closed because of `linkWanted`. */
-  linkDown(reason: string, now: number): void {
-    if (this.#session !== null && !this.#saidBye) this.#sessionOver(this.#session, { code: null, reason }, now);
-    else if (this.#connecting || this.#greeting) this.#comeBack(null, reason, now, false);
+  /** Handles a connection that could not be made, broke, or was closed because of `linkWanted` or `trialWanted`. */
+  linkDown(reason: string, now: number, link = this.#mainLink): void {
+    if (link !== this.#mainLink) {
+      if (this.#trial !== null) this.#trialFailed(this.#trial, now);
+      return;
+    }
+    if (this.#session !== null && !this.#saidBye) {
+      this.#sessionOver(this.#session, { code: null, reason }, now);
+      if (this.#mainLink !== link) return; // its trial has taken over
+    } else if (this.#connecting || this.#greeting) this.#comeBack({ code: null, reason }, reason, now, false);
     this.#session = null;
     this.#link = this.#connecting = this.#greeting = false;
   }
 
-  #sessionOver(session: ClientSession, { code, reason }: SessionEnded, now: number): void {
+  #sessionOver(session: ClientSession, ended: SessionEnded, now: number): void {
     this.#session = null;
     const { caughtUpAt } = session;
+    const { code, reason } = ended;
     if (caughtUpAt !== null && now - caughtUpAt >= this.#parts.settings.displacedMaxS) this.#backoff.undisturbed();
+    const trial = this.#trial;
+    this.#trial = null;
     if (code !== null && !mayComeBack(code)) {
       this.#parts.report(new ServiceRefused(code, closeCodeName(code), reason));
       this.#refused = true;
       this.#lastProblem = `${closeCodeName(code)}: ${reason}`;
       return;
     }
-    this.#comeBack(code, code === null ? reason : `${closeCodeName(code)}: ${reason}`, now, caughtUpAt !== null);
+    if (this.#address !== null && session.phase !== Phase.OPENING && code !== CloseCode.DISPLACED) {
+      this.#book.ended(this.#address, now);
+    }
+    if (trial !== null && trial.hello !== null) {
+      this.#noteEnd(ended, now, caughtUpAt !== null);
+      this.#takeOver(trial, now);
+      return;
+    }
+    this.#comeBack(ended, code === null ? reason : `${closeCodeName(code)}: ${reason}`, now, caughtUpAt !== null);
   }
 
-  #comeBack(code: number | null, reason: string, now: number, caughtUp: boolean): void {
-    this.#lastProblem = reason;
-    // An address rests if it did not serve us, or reported that it will not.
+  /** Lets the address rest if it did not serve us, or reported that it will not. */
+  #noteEnd({ code, retryAfterS, notHereS = 0 }: SessionEnded, now: number, caughtUp: boolean): void {
+    if (this.#address === null) return;
     const refusing = code === CloseCode.GOING_AWAY || code === CloseCode.OVERLOADED;
-    if (this.#address !== null && (!caughtUp || refusing)) this.#addresses.failed(this.#address, now);
+    if (notHereS > 0) this.#book.notHere(this.#address, now, notHereS);
+    else if (!caughtUp || refusing) this.#book.failed(this.#address, now, retryAfterS);
+  }
+
+  #comeBack(ended: SessionEnded, reason: string, now: number, caughtUp: boolean): void {
+    const { retryAfterS = 0, notHereS = 0 } = ended;
+    this.#lastProblem = reason;
+    this.#noteEnd(ended, now, caughtUp);
+    const ownDoing = ended.code === CloseCode.DISPLACED && now - this.#ownHelloAt <= OWN_HELLO_S;
+    const code = ownDoing ? null : ended.code;
+    this.#ownHelloAt = -Infinity;
+    if (retryAfterS > 0 || notHereS > 0) this.#backoff.beginAnew();
     if (this.#stopping) return;
-    this.#connectAt = now + this.#backoff.delayS(code);
+    this.#connectAt = now + this.#backoff.delayS(code) + (this.#isElsewhere(now) ? 0 : retryAfterS);
     this.#hurryFrom = code === CloseCode.DISPLACED ? this.#connectAt : now + TRIES_APART_S;
+  }
+
+  /** Returns true if there is another gateway than the one that sent the client away. */
+  #isElsewhere(now: number): boolean {
+    const present = this.#address;
+    return present === null || this.#book.asks(now) || this.#book.nextBeside(now, present) !== null;
   }
 
   // The state
@@ -316,10 +532,14 @@ export class Client {
     this.#parts.journal.durable = save.revision;
     this.#savedAt = now;
     this.#greet(now);
+    this.#saved = save;
+    if (this.#session !== null) this.#acknowledge(this.#session, save, now);
+  }
+
+  #acknowledge(session: ClientSession, save: Save, now: number): void {
     const { delivery } = this.#parts;
-    const session = this.#session;
-    if (save.epoch === delivery.epoch) session?.acknowledge(session.objects, save.cursor, now);
-    if (save.channelsEpoch === delivery.channels.epoch) session?.acknowledge(session.channels, save.channelsCursor, now);
+    if (save.epoch === delivery.epoch) session.acknowledge(session.objects, save.cursor, now);
+    if (save.channelsEpoch === delivery.channels.epoch) session.acknowledge(session.channels, save.channelsCursor, now);
   }
 
   /** Notes that the document could not be written; it is tried again. Nothing that depends on it is sent until then. */
@@ -367,6 +587,9 @@ export class Client {
       this.#session.tick(now);
       if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
     }
+    this.#trial?.tick(now);
+    if (this.#trial !== null) this.#judge(this.#trial, now);
+    this.#lookElsewhere(now);
     if (this.#stopping && !this.#saidBye && this.#atRest) {
       this.#session?.bye(now);
       this.#saidBye = true;
@@ -375,9 +598,9 @@ export class Client {
 
   /** Returns the time of the next action other than jobs, if nothing happens before. */
   deadline(): number {
-    const connectAt = this.#connectAt === null || this.#link ? Infinity : this.#connectAt;
-    const sessionAt = this.#session === null || this.#saidBye ? Infinity : this.#session.deadline();
-    return Math.min(this.#saveAt, connectAt, sessionAt, this.#staleAt);
+    const connectAt = this.#connectAt === null || this.#link || this.#asking ? Infinity : this.#connectAt;
+    if (this.#session === null || this.#saidBye) return Math.min(this.#saveAt, connectAt);
+    return Math.min(this.#saveAt, connectAt, this.#session.deadline(), this.#staleAt, this.#movesAt);
   }
 
   get #jobsAwaited(): boolean {
@@ -422,7 +645,7 @@ export class Client {
 
   #isFresh(now: number): boolean {
     const asOf = this.#freshAsOf;
-    return asOf !== null && now - asOf <= staleAfterS(this.#parts.settings);
+    return asOf !== null && now < asOf + staleAfterS(this.#parts.settings);
   }
 
   /**
@@ -438,7 +661,7 @@ export class Client {
   /** Tells the application when what it knows becomes stale, and when it is fresh again. */
   #tellFreshness(now: number): void {
     const asOf = this.#freshAsOf;
-    if (asOf === null || !(this.#stale ? this.#isFresh(now) : this.#staleAt < now)) return;
+    if (asOf === null || !(this.#stale ? this.#isFresh(now) : this.#staleAt <= now)) return;
     this.#stale = !this.#stale;
     const ageS = Math.round(now - asOf);
     this.#parts.report(this.#stale ? new ServiceStale(ageS) : new ServiceFresh(ageS));
@@ -476,7 +699,7 @@ export class Client {
     if (this.#refused) return "refused";
     if (this.#session !== null) return this.#session.phase;
     if (this.#greeting) return "opening";
-    return this.#connecting ? "connecting" : "waiting";
+    return this.#connecting || this.#asking ? "connecting" : "waiting";
   }
 }
 

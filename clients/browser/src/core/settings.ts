@@ -16,6 +16,7 @@ import {
   KEEPALIVE_S_MAX,
   SILENCE_EXTRA_S,
   SILENCE_FACTOR,
+  WEB_PROFILE_KEEPALIVE_S,
   WEBSOCKET_KEEPALIVE_S,
 } from "../schemas/protocol.js";
 
@@ -30,6 +31,8 @@ export const OUT_BYTES_MAX = 64 * 1024;
 export const SAVE_RETRY_MIN_S = 1;
 /** ...up to this. */
 export const SAVE_RETRY_MAX_S = 60;
+/** So long after a trial has failed that had sent Hello, a DISPLACED may be its doing, and not another client's. */
+export const OWN_HELLO_S = 120;
 /**
  * Minimum time between tries when the application asks for a connection while the next try is awaited, because it may
  * ask all the time.
@@ -55,7 +58,7 @@ export interface ClientSettings {
   readonly keepaliveS: number;
   /**
    * A gateway that is silent for 1.5 keepalives and this after a Ping is given up; after a standstill of the page, for
-   * this alone.
+   * this alone. Default: a keepalive, and at most 10.
    */
   readonly silenceGraceS: number;
   /**
@@ -113,9 +116,16 @@ export const DEFAULTS: ClientSettings = {
   sayErrors: true,
 };
 
+/** A kind of line between the page and its gateway. */
+export type Profile = "web" | "radio";
+
 /** Returns the defaults with the given values. Throws RangeError, whose message begins with the setting's name. */
-export function settingsOf(given: Partial<ClientSettings>): ClientSettings {
+export function settingsOf(given: Partial<ClientSettings>, profile: Profile = "radio"): ClientSettings {
+  if (profile !== "web" && profile !== "radio") {
+    throw new RangeError(`profile: ${JSON.stringify(profile)} is unknown, expected one of web, radio`);
+  }
   const settings: Record<string, number | boolean> = { ...DEFAULTS };
+  if (profile === "web") settings["keepaliveS"] = WEB_PROFILE_KEEPALIVE_S;
   for (const name of Object.keys(DEFAULTS) as (keyof ClientSettings)[]) {
     const value = given[name];
     if (value === undefined) continue;
@@ -125,6 +135,9 @@ export function settingsOf(given: Partial<ClientSettings>): ClientSettings {
       throw new RangeError(`${name}: ${String(value)} is not a number from 0 on`);
     }
     settings[name] = value;
+  }
+  if (given.silenceGraceS === undefined) {
+    settings["silenceGraceS"] = Math.min(SILENCE_EXTRA_S, settings["keepaliveS"] as number);
   }
   const checked = settings as unknown as ClientSettings;
   if (!Number.isInteger(checked.keepaliveS) || checked.keepaliveS < 1 || checked.keepaliveS > KEEPALIVE_S_MAX) {

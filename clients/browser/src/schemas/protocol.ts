@@ -77,6 +77,9 @@ export const UNSETTLED_ERROR_BYTES_MAX = 200;
 /** The clients' default over WebSocket, because intermediaries close idle connections after 60 s. */
 export const WEBSOCKET_KEEPALIVE_S = 45;
 
+/** The clients' default for lines that cost nothing: a dead link is noticed within 14 s. */
+export const WEB_PROFILE_KEEPALIVE_S = 4;
+
 /** A longer keepalive counts as this: a gateway notices each dead connection within two days. */
 export const KEEPALIVE_S_MAX = 86_400;
 
@@ -123,6 +126,9 @@ export const DISPLACED_MAX_S = 3_600;
  * once.
  */
 export const UNKNOWN_SESSION_DELAY_S = 1;
+
+/** `retry_after_s` and `not_here_s` of a Close count as at most this: no gateway sends a client away for good. */
+export const CLOSE_S_MAX = 3_600;
 
 // The state file
 

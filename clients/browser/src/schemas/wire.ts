@@ -36,6 +36,10 @@ export const CAPABILITY_QUERIES = 2;
 export const CAPABILITY_DESCRIPTIONS = 4;
 /** All unsettled interests are among the Hello's pending registrations. */
 export const CAPABILITY_UNSETTLED = 16;
+/** This gateway is the client's home. */
+export const CAPABILITY_AT_HOME = 32;
+/** The client knows other addresses. */
+export const CAPABILITY_MOVES = 64;
 /** In `kinds`: the service knows queries. */
 export const KINDS_QUERIES = 2;
 /** In `kinds`: the service knows channels. */

@@ -117,9 +117,9 @@ export class UnsettledTold {
 
   /**
    * Begins a session, whose Hello has these operations. Returns true if the Hello states that nothing else is
-   * unsettled.
+   * unsettled; it cannot if not `inHello`.
    */
-  begin(operations: Operations): boolean {
+  begin(operations: Operations, inHello = true): boolean {
     this.#forget();
     this.#inVain = 0;
     const pending = this.#registrations.owes;
@@ -129,7 +129,7 @@ export class UnsettledTold {
       return false;
     }
     this.#doubt();
-    this.#inHello = (operations.size > 0 || !pending) && this.#journal.isDurable(this.#revision);
+    this.#inHello = inHello && (operations.size > 0 || !pending) && this.#journal.isDurable(this.#revision);
     if (!this.#inHello) return false;
     const registered = [...operations].filter(([, { kind }]) => kind === "register");
     this.#said = new Map(registered.map(([interest]) => [interest, PENDING]));

@@ -155,12 +155,12 @@ export class Registrations {
 
   /**
    * Begins a session, in which nothing is sent yet. Returns the operations for its Hello, as sent: all, or none if they
-   * are many.
+   * are many, or not to be `inHello`.
    */
-  beginSession(): Operations {
+  beginSession(inHello = true): Operations {
     this.#withholdsChannels = false;
     for (const [interest, operation] of this.#pending) this.#move(interest, operation, "unsent");
-    return fitInFrame(this.#pending.keys()) ? this.#allSent() : new Map();
+    return inHello && fitInFrame(this.#pending.keys()) ? this.#allSent() : new Map();
   }
 
   /**

@@ -18,11 +18,17 @@ export class SessionProofs {
   /** The times when the Pings without a Pong were sent. Silence ends the session before there are many. */
   readonly #pings: number[] = [];
   #pingedAt: number;
+  #cameAsOf: number;
 
   constructor(delivery: Delivery, registrations: Registrations, now: number) {
     this.#delivery = delivery;
     this.#registrations = registrations;
-    this.#helloAt = this.#pingedAt = now;
+    this.#helloAt = this.#pingedAt = this.#cameAsOf = now;
+  }
+
+  /** Everything acknowledged before that time has come, in all streams, or the session had not begun. */
+  get cameAsOf(): number {
+    return this.#cameAsOf;
   }
 
   /** Notes a Ping that is sent. */
@@ -60,6 +66,8 @@ export class SessionProofs {
 
   #prove(askedAt: number, { ageS, streams }: Pong | CaughtUp): void {
     const { channels } = this.#delivery;
+    const ages = [ageS, ...streams.map((stream) => stream.ageS)].map((age) => age || AGE_UNSAID_S);
+    this.#cameAsOf = Math.max(this.#cameAsOf, askedAt - Math.max(...ages));
     if (ageS !== AGE_UNKNOWN_S) this.#delivery.prove(askedAt - (ageS || AGE_UNSAID_S));
     const log = firstOf(streams);
     if (!this.#registrations.hasChannels) channels.prove(askedAt); // before that, none was settled

@@ -9,37 +9,18 @@ export type Random = () => number;
 /** A gateway's WebSocket address. */
 export type Address = string;
 
-/** The known gateways. One that failed rests for a while; if all rest, the one that rested longest is next. */
-export class GatewayAddresses {
-  readonly #addresses: Address[];
-  readonly #restedAt = new Map<string, number>();
-  readonly #restS: number;
+/** The gateways that the application names. */
+export interface Gateways {
+  /** Each with its weight. */
+  readonly addresses: readonly (readonly [Address, number])[];
+  readonly home?: Address | null;
+  /** True if there is a directory to ask. */
+  readonly directory?: boolean;
+}
 
-  constructor(addresses: readonly Address[], restS: number, random: Random) {
-    // Shuffled, so that clients that know the same addresses spread over them.
-    this.#addresses = [...addresses];
-    for (let i = this.#addresses.length - 1; i > 0; i--) {
-      const j = Math.floor(random() * (i + 1));
-      const [a, b] = [this.#addresses[i] as string, this.#addresses[j] as string];
-      [this.#addresses[i], this.#addresses[j]] = [b, a];
-    }
-    this.#restS = restS;
-  }
-
-  /** Returns the address to connect to now: the same one as long as it does not fail. */
-  next(now: number): Address {
-    const restedAt = (address: string): number => this.#restedAt.get(address) ?? -Infinity;
-    const awake = this.#addresses.find((address) => restedAt(address) <= now);
-    return awake ?? this.#addresses.reduce((a, b) => (restedAt(b) < restedAt(a) ? b : a));
-  }
-
-  /** Notes that the gateway did not answer, or sent us away. */
-  failed(address: string, now: number): void {
-    this.#restedAt.set(address, now + this.#restS);
-    // To the end: after its rest it is tried after those that have not failed since.
-    this.#addresses.splice(this.#addresses.indexOf(address), 1);
-    this.#addresses.push(address);
-  }
+/** Returns the gateways of a list of addresses without weights. */
+export function gatewaysOf(given: readonly Address[] | Gateways): Gateways {
+  return "addresses" in given ? given : { addresses: given.map((address) => [address, 1]) };
 }
 
 /** The delay before the next connection: truncated exponential back-off with full jitter. */

@@ -22,9 +22,10 @@ import {
   Spare,
 } from "../interests/interests.js";
 import type { Journal } from "../journal.js";
-import { GATEWAY_FRAME_BYTES_MAX, PROTOCOL_VERSION, WELCOME_S } from "../../schemas/protocol.js";
+import { CLOSE_S_MAX, GATEWAY_FRAME_BYTES_MAX, WELCOME_S } from "../../schemas/protocol.js";
 import type { Queries } from "../delivery/queries.js";
 import { SessionProofs } from "./proofs.js";
+import { capabilitiesOf, helloOf, type SaidHello } from "./hello.js";
 import { NamesInUse } from "./namesInUse.js";
 import { NEXT, Phase, PhaseSaid } from "./phases.js";
 import { Publications } from "../publishing/publications.js";
@@ -36,9 +37,6 @@ import { OUT_BYTES_MAX, type ClientSettings, silenceS } from "../settings.js";
 import { FIRST, firstOf, Stream, streamsOf } from "../streams/stream.js";
 import type { UnsettledTold } from "../delivery/unsettled.js";
 import {
-  CAPABILITY_DESCRIPTIONS,
-  CAPABILITY_NAMES,
-  CAPABILITY_QUERIES,
   CAPABILITY_UNSETTLED,
   type CaughtUp,
   CLIENT_FRAME,
@@ -63,6 +61,9 @@ const fromUtf8 = new TextDecoder();
 export interface SessionEnded {
   readonly code: number | null;
   readonly reason: string;
+  /** As in Close, at most CLOSE_S_MAX; missing: unsaid. */
+  readonly retryAfterS?: number;
+  readonly notHereS?: number;
 }
 
 /** A check of the connection: the Pong for this Ping must come until `due`. */
@@ -96,7 +97,9 @@ export class ClientSession {
   #ended: SessionEnded | null = null;
   #saidBye = false;
 
-  readonly #crcs = new NamesInUse();
+  readonly #crcs: NamesInUse;
+  /** The bits of its Hello that tell where the client is. */
+  readonly #place: number;
   /** True if the Hello asked for the kinds that the service knows. */
   #asksForKinds = false;
   /** True if it asked for descriptions. */
@@ -128,20 +131,35 @@ export class ClientSession {
   #waitUntil: number;
   #welcomeDue: number | null;
 
-  constructor(parts: Parts, now: number, token = "") {
+  /** `taken`: the Hello of a trial, from which it takes over; `takeOver` has to follow. */
+  constructor(parts: Parts, now: number, token = "", place = 0, taken: SaidHello | null = null) {
     this.#parts = parts;
-    this.objects = new Stream(parts.delivery.cursor);
+    this.#place = place;
+    this.#crcs = taken?.crcs ?? new NamesInUse();
+    this.objects = new Stream(taken === null ? parts.delivery.cursor : (taken.frame.cursor ?? null));
     this.#requests = new SessionRequests(parts.registrations, parts.settings);
     this.#sentAt = this.#heardAt = this.#waitUntil = now;
-    this.#welcomeDue = now + WELCOME_S;
-    this.#freshness = new SessionProofs(parts.delivery, parts.registrations, now);
+    const helloAt = taken?.at ?? now;
+    this.#welcomeDue = helloAt + WELCOME_S;
+    this.#freshness = new SessionProofs(parts.delivery, parts.registrations, helloAt);
     this.#channels = new SessionChannels(parts.delivery.channels, parts.registrations, parts.report);
     this.#publications = parts.publications ?? new Publications();
     this.#publications.beginSession();
     parts.delivery.queries.beginSession();
-    this.#helloOperations = parts.registrations.beginSession();
-    this.#saysAllUnsettled = parts.unsettled?.begin(this.#helloOperations) ?? false;
-    this.#hello(token, now);
+    this.#helloOperations = parts.registrations.beginSession(taken === null);
+    this.#saysAllUnsettled = parts.unsettled?.begin(this.#helloOperations, taken === null) ?? false;
+    if (taken === null) this.#hello(token, now);
+    else {
+      this.#asksForKinds = taken.asksForKinds;
+      this.#asksDescriptions = taken.asksDescriptions;
+      this.#channels.saidByTrial(taken.frame.streams ?? []);
+    }
+  }
+
+  /** Takes all that came in answer to the trial's Hello. The trial has acknowledged the pages. */
+  takeOver(kept: readonly Uint8Array[], now: number): void {
+    for (const data of kept) this.receive(data, now);
+    for (const stream of this.#streams) stream.pageEnded(0);
   }
 
   get phase(): Phase {
@@ -182,7 +200,13 @@ export class ClientSession {
       if (this.#doubt !== null && this.#pongs >= this.#doubt.ping) this.#doubt = null;
     }
     if (frame.close) {
-      this.#end(frame.close.code, frame.close.reason);
+      const { code, reason, retryAfterS, notHereS } = frame.close;
+      this.#ended ??= {
+        code,
+        reason,
+        retryAfterS: Math.min(retryAfterS, CLOSE_S_MAX),
+        notHereS: Math.min(notHereS, CLOSE_S_MAX),
+      };
     } else if (frame.wait) {
       this.#waitUntil = now + frame.wait.seconds;
       if (this.#welcomeDue !== null) this.#welcomeDue = Math.max(this.#welcomeDue, this.#waitUntil + WELCOME_S);
@@ -434,7 +458,7 @@ export class ClientSession {
   }
 
   #hello(token: string, now: number): void {
-    const { identity, registrations, delivery, settings } = this.#parts;
+    const { registrations } = this.#parts;
     const isTooMuch = this.#helloOperations.size === 0 && registrations.pending.size > 0;
     this.#asksForKinds = registrations.hasQueries || (isTooMuch && registrations.hasChannels);
     this.#asksDescriptions = this.#queries.descriptions.asked;
@@ -445,18 +469,9 @@ export class ClientSession {
     this.#send(
       {
         hello: {
-          protocol: PROTOCOL_VERSION,
-          capabilities: this.#capabilities,
-          domain: identity.domain,
-          group: identity.group,
-          client: identity.client,
-          digest: registrations.digest,
+          ...helloOf(this.#parts, token, this.#capabilities),
           register: register.filter(isName),
           unregister: unregister.filter(isName),
-          epoch: delivery.epoch ?? undefined,
-          cursor: delivery.cursor ?? undefined,
-          keepaliveS: settings.keepaliveS,
-          token,
           interests: this.#said(register),
           unregisterInterests: hashesOf(unregister),
           streams: this.#channels.hello(register),
@@ -474,9 +489,8 @@ export class ClientSession {
   }
 
   get #capabilities(): number {
-    const queries = this.#asksForKinds ? CAPABILITY_QUERIES : 0;
-    const descriptions = this.#asksDescriptions ? CAPABILITY_DESCRIPTIONS : 0;
-    return (this.#crcs.areSaid ? CAPABILITY_NAMES : 0) | queries | descriptions | (this.#saysAllUnsettled ? CAPABILITY_UNSETTLED : 0);
+    const bits = capabilitiesOf(this.#crcs, this.#place, this.#asksForKinds, this.#asksDescriptions);
+    return bits | (this.#saysAllUnsettled ? CAPABILITY_UNSETTLED : 0);
   }
 
   #beginSync(): void {
@@ -597,6 +611,18 @@ export class ClientSession {
     if (this.#pingUnansweredSince !== null) this.#pingUnansweredSince += stoodStillS;
     this.#ping(now);
     this.#doubt = { ping: this.#pings, due };
+  }
+
+  /** True if a session may take over from this one: no set is under way that the service would get twice. */
+  get mayMove(): boolean {
+    return this.#ended === null && this.#sync === null && !this.#saidBye;
+  }
+
+  /**
+   * Everything acknowledged before that time has come, whether it is told yet or not; or it is the begin of the session.
+   */
+  get freshAsOf(): number {
+    return this.#freshness.cameAsOf;
   }
 
   /** True if the connection may be dead. */

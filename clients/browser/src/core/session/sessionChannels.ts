@@ -15,7 +15,7 @@ import { type CaughtUp, KINDS_CHANNELS, type PageEnd, type Position, type Regist
 /** The part of a session that channels need. */
 export class SessionChannels {
   /** The log of the domain's channels. */
-  readonly stream: Stream;
+  stream: Stream;
   readonly #channels: Channels;
   readonly #registrations: Registrations;
   readonly #report: (error: ColdNotifyError) => void;
@@ -44,6 +44,13 @@ export class SessionChannels {
     this.#saidCursor = cursor !== undefined;
     this.#asks = registered.some(isChannel);
     return streamsOf(cursor === undefined ? null : { epoch, complete: cursor });
+  }
+
+  /** Notes the streams in the Hello of a trial, which had no interests. */
+  saidByTrial(streams: readonly WireStream[]): void {
+    const cursor = firstOf(streams)?.complete;
+    this.#saidCursor = cursor !== undefined;
+    this.stream = new Stream(cursor ?? null);
   }
 
   // Events of the service
