@@ -10,6 +10,7 @@ from typing import Protocol
 from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import (
     AnyJob,
+    AskDirectory,
     CallbackJob,
     CallCallbacks,
     ChannelJob,
@@ -26,9 +27,9 @@ from coldnotify._core.driver import (
 )
 from coldnotify._core.interests.interests import QueryInterest, channel_by
 from coldnotify._core.interests.since import Since
-from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.reconnect import Address, Gateways
 from coldnotify._core.session.standstill import LOOK_S, Standstill
-from coldnotify._core.settings import ClientSettings
+from coldnotify._core.settings import ClientSettings, MoveTimes
 
 from coldnotify_simulation.clock import Clock, SimulatedProcess
 from coldnotify_simulation.link import SimulatedLink
@@ -48,6 +49,9 @@ SETTINGS = ClientSettings(
     displaced_max_s=20.0,
     retry_min_s=0.2,
     retry_max_s=2.0,
+    move_times=MoveTimes(
+        home_first_s=2.0, home_longest_s=20.0, stale_first_s=3.0, stale_longest_s=30.0, stale_patience=0.0
+    ),
 )
 """Shorter than by default: a schedule is a few minutes."""
 _SUBSCRIBER = 1
@@ -58,8 +62,14 @@ _MISSED_SUBSCRIBER = 2
 class Surroundings(Protocol):
     """The world as a client sees it."""
 
-    def connect(self, client: "SimulatedClient", address: Address) -> None:
-        """Try to connect; `link_up` or `on_broken` follows, or nothing at all."""
+    def connect(self, client: "SimulatedClient", address: Address, number: int) -> None:
+        """Try to connect; `link_up` or `not_made` follows, or nothing at all."""
+
+    def on_moves(self, client: "SimulatedClient", link: SimulatedLink) -> None:
+        """This connection, which was made beside its session, has the session from now on."""
+
+    def ask_directory(self, client: "SimulatedClient") -> None:
+        """Ask for a gateway; `directory_says` follows."""
 
     def on_received(self, client: "SimulatedClient", link: SimulatedLink, data: bytes) -> None:
         """It has taken in these bytes, whole frames all of them."""
@@ -117,6 +127,8 @@ class SimulatedClient(SimulatedProcess):
         self.trace = trace
         self.world = world
         self.addresses = [Address("127.0.0.1", port) for port in range(gateways)]
+        self.home: Address | None = None
+        self.directory = False
         self.wish: set[str] = set()
         self.wish_queries: set[str] = set()
         self.described: set[str] = set()
@@ -134,13 +146,20 @@ class SimulatedClient(SimulatedProcess):
         """The probability that a callback raises."""
         self.driver: Driver | None = None
         self.driver_type: Callable[..., Driver] = Driver
-        self.link: SimulatedLink | None = None
+        self.links: dict[int, SimulatedLink] = {}
+        """The connection of its session, and the one beside it, by the driver's numbers."""
+        self._pending: dict[int, int] = {}
+        """By number: the attempt to connect that is under way."""
+        self._main = 0
+        self._kept: list[bytes] = []
+        """The bytes of the connection beside its session."""
+        self._beside_since: int | None = None
         self.disk: bytes | None = None
         self.attempts = 0
-        """Another number: the attempt to connect that is under way leads to nothing any more."""
         self.lives = 1
         """One more each time the state file is lost."""
         self.wakes = 0
+        self.moves = 0
         self._writing: bytes | None = None
         self._wake_at_s = float("inf")
         self._standstill = Standstill(clock.now_s)
@@ -150,6 +169,20 @@ class SimulatedClient(SimulatedProcess):
         self._failed_in_a_row = 0
         self._mended = False
         """Callbacks that are entered from here on do not raise."""
+
+    def know(self, addresses: list[Address], home: Address | None = None, *, directory: bool = False) -> None:
+        """Sets the gateways that it knows when it starts."""
+        self.addresses, self.home, self.directory = addresses, home, directory
+
+    @property
+    def link(self) -> SimulatedLink | None:
+        """The connection that has its session, or is to have it."""
+        return self.links.get(self._main)
+
+    @property
+    def main_link(self) -> int:
+        """The driver's number of that connection."""
+        return self._main
 
     # ---- its life
 
@@ -163,7 +196,9 @@ class SimulatedClient(SimulatedProcess):
         self.trace(self.name, "starts, life", self.lives, "" if self.disk is None else self.disk.decode().strip())
         document = Document(identity=self.identity) if self.disk is None else decode(self.disk, self.identity)
         self.world.on_starts(self, document)
-        self.driver = self.driver_type(document, self.addresses, SETTINGS, self.random, self.clock.now_s)
+        gateways = Gateways([(address, 1) for address in self.addresses], self.home, self.directory)
+        self.driver = self.driver_type(document, gateways, SETTINGS, self.random, self.clock.now_s)
+        self._main = 0
         self._wake_at_s = float("inf")
         self._standstill = Standstill(self.clock.now_s)
         self.later(LOOK_S, self._look_now_and_then)
@@ -243,9 +278,10 @@ class SimulatedClient(SimulatedProcess):
 
     def _gone(self) -> None:
         self._writing = None
-        link, self.link, self.driver = self.link, None, None
+        links, self.links, self.driver = list(self.links.values()), {}, None
+        self._pending.clear()
         self._died()
-        if link is not None:
+        for link in links:
             link.cut("the client is gone", gateway_notices_s=self.random.choice([0.0, 3.0, float("inf")]))
 
     # ---- what the application asks for
@@ -364,30 +400,83 @@ class SimulatedClient(SimulatedProcess):
 
     # ---- the connection
 
-    def link_up(self, link: SimulatedLink) -> None:
+    def is_pending(self, number: int, attempt: int) -> bool:
+        """Returns true if this attempt may still lead to a connection."""
+        return self._pending.get(number) == attempt
+
+    def link_up(self, link: SimulatedLink, number: int) -> None:
         """The connection is established."""
         assert self.driver is not None
-        self.link = link
-        self._since = self.trace.event("connecting", client=self.key)
-        self._said_caught_up = False
-        self.driver.link_up(self.clock.now_s)
+        self._pending.pop(number, None)
+        self.links[number] = link
+        if number == self._main:
+            self._since = self.trace.event("connecting", client=self.key)
+            self._said_caught_up = False
+        else:
+            self._beside_since = self.trace.event("connecting", client=self.key)
+            self._kept.clear()
+        self.driver.link_up(self.clock.now_s, "", number)
+        self.drive()
+
+    def not_made(self, number: int, reason: str) -> None:
+        """The connection could not be made."""
+        self._pending.pop(number, None)
+        if self.driver is not None:
+            self.driver.link_down(reason, self.clock.now_s, number)
+            self._look_for_move()
+            self.drive()
+
+    def directory_says(self, address: Address | None) -> None:
+        """The directory has answered."""
+        if self.driver is None:
+            return
+        if address is None:
+            self.driver.unnamed("nobody", self.clock.now_s)
+        else:
+            self.driver.named(address, self.clock.now_s)
         self.drive()
 
     def on_bytes(self, link: SimulatedLink, data: bytes) -> None:
         """Bytes came."""
-        if link is self.link and self.driver is not None:
-            self._look()
-            self.driver.received(data, self.clock.now_s)
+        number = self._number_of(link)
+        if number is None or self.driver is None:
+            return
+        self._look()
+        is_main = number == self._main
+        if not is_main:
+            self._kept.append(data)
+        self.driver.received(data, self.clock.now_s, number)
+        if is_main:
             self.world.on_received(self, link, data)
+        self._look_for_move()
+        self.drive()
+
+    def on_broken(self, link: SimulatedLink, reason: str) -> None:
+        """It broke."""
+        number = self._number_of(link)
+        if self.driver is not None and number is not None:
+            del self.links[number]
+            self.trace(self.name, "has no connection:", reason)
+            self.driver.link_down(reason, self.clock.now_s, number)
+            self._look_for_move()
             self.drive()
 
-    def on_broken(self, link: SimulatedLink | None, reason: str) -> None:
-        """It broke, or could not be made."""
-        if self.driver is not None and link is self.link:
-            self.link = None
-            self.trace(self.name, "has no connection:", reason)
-            self.driver.link_down(reason, self.clock.now_s)
-            self.drive()
+    def _number_of(self, link: SimulatedLink) -> int | None:
+        return next((number for number, one in self.links.items() if one is link), None)
+
+    def _look_for_move(self) -> None:
+        """The driver may have let the session go on over the connection beside it."""
+        if self.driver is None or self.driver.main_link == self._main:
+            return
+        self._main = self.driver.main_link
+        self._since, self._beside_since = self._beside_since, None
+        link = self.links[self._main]
+        self.trace(self.name, "moves to", link.gateway)
+        self.moves += 1
+        self.world.on_moves(self, link)
+        for data in self._kept:
+            self.world.on_received(self, link, data)
+        self._kept.clear()
 
     # ---- the shell's two hands
 
@@ -398,21 +487,23 @@ class SimulatedClient(SimulatedProcess):
             return
         self._look()
         while (action := driver.next(self.clock.now_s)) is not None:
+            self._look_for_move()
             match action:
                 case Save():
                     self._save(driver, action)
-                case Connect(address):
+                case Connect(address, number):
                     self.attempts += 1
-                    self.world.connect(self, address)
-                case SendBytes(data):
-                    assert self.link is not None
-                    self.link.up(data)
-                    driver.sent()
-                case EndSending():
-                    assert self.link is not None
-                    self.link.end_sending()
-                case Close(reason):
-                    self._close(driver, reason)
+                    self._pending[number] = self.attempts
+                    self.world.connect(self, address, number)
+                case AskDirectory():
+                    self.world.ask_directory(self)
+                case SendBytes(data, number):
+                    self.links[number].up(data)
+                    driver.sent(number)
+                case EndSending(number):
+                    self.links[number].end_sending()
+                case Close(reason, number):
+                    self._close(driver, reason, number)
                 case Report():
                     pass
                 case End():
@@ -420,6 +511,7 @@ class SimulatedClient(SimulatedProcess):
                     self.world.on_stopped(self)
                     self._gone()
                     return
+        self._look_for_move()
         while (call := driver.next_call(self.clock.now_s)) is not None:
             match call:
                 case CallCallbacks(job):
@@ -458,16 +550,16 @@ class SimulatedClient(SimulatedProcess):
             self._wake_at_s = float("inf")
             self.drive()
 
-    def _close(self, driver: Driver, reason: str) -> None:
-        link, self.link = self.link, None
-        if link is None:
-            self.attempts += 1
-        else:
+    def _close(self, driver: Driver, reason: str, number: int) -> None:
+        link = self.links.pop(number, None)
+        self._pending.pop(number, None)
+        if link is not None:
             # What was sent arrives first.
             self.clock.later(0.5, lambda: link.cut("closed by the client", client_notices_s=float("inf")))
 
         def down() -> None:
-            driver.link_down(reason, self.clock.now_s)
+            driver.link_down(reason, self.clock.now_s, number)
+            self._look_for_move()
             self.drive()
 
         self.later(0.0, down)

@@ -106,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("of retention: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_RETENTION.items()))
     print("of channels: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_CHANNELS.items()))
     print("of syncs and sessions: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_SYNCS.items()))
+    print(f"of moves: {counts['moves']} to another gateway beside the session")
     print("of agreements: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_AGREEMENTS.items()))
     return 1 if failures else 0
 

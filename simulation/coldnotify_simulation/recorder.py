@@ -11,6 +11,7 @@ from coldnotify._core.document.document import Document, decode
 from coldnotify._core.driver import (
     Action,
     AnyJob,
+    AskDirectory,
     CallAction,
     CallbackJob,
     CallCallbacks,
@@ -26,7 +27,7 @@ from coldnotify._core.driver import (
 )
 from coldnotify._core.interests.interests import ChannelInterest, Interest
 from coldnotify._core.interests.since import Since
-from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.reconnect import Address, Gateways, gateways_of
 from coldnotify._core.settings import ClientSettings
 from coldnotify._core.streams.feed import BEGINNING, KeptChannel
 from coldnotify.errors import StateError
@@ -104,7 +105,7 @@ class RecordedDriver(Driver):
     def __init__(
         self,
         document: Document,
-        addresses: Sequence[Address],
+        gateways: Sequence[Address] | Gateways,
         settings: ClientSettings,
         random: Random,
         now: float,
@@ -112,16 +113,22 @@ class RecordedDriver(Driver):
         say_unsettled: bool = False,
     ) -> None:
         settings = replace(settings, say_unsettled=say_unsettled, say_errors=False)
-        super().__init__(document, addresses, settings, Half(), now)
+        super().__init__(document, gateways, settings, Half(), now)
         self._client.application = _RecordedApplication(self._client.application, self._event)
         self._began_s = now
         self._identity = document.identity
         client = {"domain": document.identity.domain, "group": document.identity.group}
         client["client"] = document.identity.client
-        self.lines: list[Json] = [{"client": client, "settings": _settings(settings), "document": _document(document)}]
+        header = {"client": client, "settings": _settings(settings), "document": _document(document)}
+        gateways = gateways_of(gateways)
+        self._names_gateways = gateways.directory or gateways.home is not None or len(gateways.addresses) > 1
+        """True if the transcript says to which gateway the client connects."""
+        if self._names_gateways:
+            header["gateways"] = _gateways(gateways)
+        self.lines: list[Json] = [header]
         self._events: list[Json] = []
         self._acting = False
-        self._from_gateway = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._from_gateway = {number: FrameBuffer(GATEWAY_FRAME_BYTES_MAX) for number in (0, 1)}
 
     # Events
 
@@ -142,19 +149,27 @@ class RecordedDriver(Driver):
         self._event(doubt=stood_still_s)
         super().doubt(now, stood_still_s)
 
-    def link_up(self, now: float, token: str = "") -> None:
-        self._event(link="up", token=token)
-        self._from_gateway = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
-        super().link_up(now, token)
+    def link_up(self, now: float, token: str = "", link: int = 0) -> None:
+        self._event(link="up", token=token, **_number(link))
+        self._from_gateway[link] = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        super().link_up(now, token, link)
 
-    def received(self, data: bytes, now: float) -> None:
-        frames = [_json(parse_gateway_frame(body)) for body in self._from_gateway.feed(data)]
-        self._event(frames=frames)
-        super().received(data, now)
+    def received(self, data: bytes, now: float, link: int = 0) -> None:
+        frames = [_json(parse_gateway_frame(body)) for body in self._from_gateway[link].feed(data)]
+        self._event(frames=frames, **_number(link))
+        super().received(data, now, link)
 
-    def link_down(self, reason: str, now: float) -> None:
-        self._event(link="down")
-        super().link_down(reason, now)
+    def link_down(self, reason: str, now: float, link: int = 0) -> None:
+        self._event(link="down", **_number(link))
+        super().link_down(reason, now, link)
+
+    def named(self, address: Address, now: float, home_out_s: float = 0.0) -> None:
+        self._event(named=str(address), home_out_s=home_out_s)
+        super().named(address, now, home_out_s)
+
+    def unnamed(self, reason: str, now: float, retry_after_s: float = 0.0) -> None:
+        self._event(unnamed=True, retry_after_s=retry_after_s)
+        super().unnamed(reason, now, retry_after_s)
 
     def saved(self, save: Save, now: float) -> None:
         self._event(saved=True)
@@ -201,21 +216,26 @@ class RecordedDriver(Driver):
         match action:
             case Report(error):
                 line["reports"].append(type(error).__name__)
-            case SendBytes(data):
+            case SendBytes(data, number):
                 sent = [_json(parse_client_frame(body)) for body in FrameBuffer(CLIENT_FRAME_BYTES_MAX).feed(data)]
-                if not line["then"] or "frames" not in line["then"][-1]:
-                    line["then"].append({"frames": []})
-                line["then"][-1]["frames"] += sent
+                last = line["then"][-1] if line["then"] else {}
+                if "frames" not in last or last.get("number", 0) != number:
+                    last = _number(number)
+                    last["frames"] = []
+                    line["then"].append(last)
+                last["frames"] += sent
             case CallCallbacks(job):
                 line["then"].append({"call": _job(job)})
             case Save(data=data):
                 line["then"].append({"save": _document(decode(data, self._identity))})
-            case Connect():
-                line["then"].append({"connect": True})
-            case EndSending():
-                line["then"].append({"end_sending": True})
-            case Close():
-                line["then"].append({"close": True})
+            case Connect(address, number):
+                line["then"].append({"connect": str(address) if self._names_gateways else True} | _number(number))
+            case AskDirectory():
+                line["then"].append({"ask_directory": True})
+            case EndSending(number):
+                line["then"].append({"end_sending": True} | _number(number))
+            case Close(link=number):
+                line["then"].append({"close": True} | _number(number))
             case End():
                 line["then"].append({"end": True})
         return action
@@ -262,9 +282,21 @@ def _channel_job(job: ChannelJob) -> Json:
     }  # fmt: skip
 
 
+def _gateways(gateways: Gateways) -> Json:
+    said: Json = {"addresses": [[str(address), weight] for address, weight in gateways.addresses]}
+    if gateways.home is not None:
+        said["home"] = str(gateways.home)
+    return said | ({"directory": True} if gateways.directory else {})
+
+
+def _number(link: int) -> Json:
+    """Returns the number of a connection, if it is not 0."""
+    return {"number": link} if link else {}
+
+
 def _settings(settings: ClientSettings) -> Json:
     """Returns the settings without false ones, which a transcript without callbacks need not name."""
-    return {name: value for name, value in asdict(settings).items() if value is not False}
+    return {name: value for name, value in asdict(settings).items() if value is not False and name != "move_times"}
 
 
 def _document(document: Document) -> Json:

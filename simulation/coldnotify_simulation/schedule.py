@@ -130,6 +130,7 @@ class Schedule:
         self._high = self._priorities.choice([0.0, 0.2, 0.6])
         """The share of publishes that are of high priority."""
         self._calm = False
+        self._choose_homes(seed)
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
         self.kinds = {name: one for name, one in kinds.items() if name in always or self.random.random() < chance}
@@ -154,6 +155,15 @@ class Schedule:
         self.holding = SimulatedHolding(seed, self.world, self.kinds, names_only=names_only)
         self.syncing = Syncing(seed, self.world, possible=self.describing.on and not self.holding.on)
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
+
+    def _choose_homes(self, seed: int) -> None:
+        """Some clients have a home, and some a directory in place of addresses."""
+        own = Random(seed ^ 0x803E)
+        for client in self.world.clients:
+            home = own.choice(client.addresses) if own.random() < 0.5 else None
+            directory = own.random() < 0.2
+            listed = client.addresses[: own.choice([0, 1])] if directory else client.addresses
+            client.know(listed, home, directory=directory)
 
     def play(self) -> None:
         """Plays from the beginning until everything has come to rest. Raises Broken, and whatever a part raises."""

@@ -8,6 +8,7 @@ from random import Random
 from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import (
     AnyJob,
+    AskDirectory,
     CallbackJob,
     CallCallbacks,
     Close,
@@ -20,10 +21,14 @@ from coldnotify._core.driver import (
 )
 from coldnotify._core.interests.interests import ChannelInterest
 from coldnotify._core.interests.since import OLDEST, Since
-from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.reconnect import Address, Gateways
 from coldnotify._core.settings import ClientSettings
 from coldnotify.errors import StateError
 from coldnotify.testing import Service, Session
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.protocol import AGE_UNKNOWN_S, CLIENT_FRAME_BYTES_MAX
+from coldnotify_schemas.wire_pb2 import Close as CloseFrame
+from coldnotify_schemas.wire_pb2 import GatewayFrame, Pong
 
 from coldnotify_simulation.recorder import RecordedDriver
 
@@ -45,15 +50,29 @@ class Unit:
         now_s: float = 0.0,
         *,
         say_unsettled: bool = False,
+        gateways: Gateways | None = None,
+        settings: ClientSettings = SETTINGS,
     ) -> None:
         self.service = service or Service()
         self.now_s = now_s
         self.disk = disk
         document = Document(identity=ME) if disk is None else decode(disk, ME)
         self.driver = RecordedDriver(
-            document, [Address("gateway", 1)], SETTINGS, Random(), now_s, say_unsettled=say_unsettled
+            document, gateways or [Address("gateway", 1)], settings, Random(), now_s, say_unsettled=say_unsettled
         )
-        self.session: Session | None = None
+        self._sessions: dict[int, Session] = {}
+        """By the driver's number of the connection."""
+        self._addresses: dict[int, str] = {}
+        self.dead: set[str] = set()
+        """Gateways that nobody can connect to."""
+        self.cut_off: set[str] = set()
+        """Gateways without Kafka: they answer Pings, and nothing else."""
+        self._held: list[tuple[Session, bytes]] = []
+        """Frames that these gateways would have passed on."""
+        self.full: dict[str, CloseFrame] = {}
+        """Gateways that answer a Hello with this."""
+        self.directory: Address | None = None
+        """The gateway that the directory names."""
         self.fails: set[str] = set()
         """Callbacks of these objects and channels raise."""
         self.holds = False
@@ -65,6 +84,16 @@ class Unit:
         self._answers: deque[Callable[[], None]] = deque()
         """Answers to the driver's requests."""
         self._call: CallCallbacks | None = None
+
+    @property
+    def session(self) -> Session | None:
+        """The session, as the service sees it."""
+        return self._sessions.get(self.driver.main_link)
+
+    @property
+    def address(self) -> str:
+        """The gateway that has the session."""
+        return self._addresses[self.driver.main_link]
 
     def want(self, *names: str) -> None:
         """Register and subscribe."""
@@ -113,10 +142,13 @@ class Unit:
     def cut(self) -> None:
         """The connection breaks."""
         if self.session is not None:
-            self.session.drop()
-            self.session = None
-            self.driver.link_down("cut", self.now_s)
+            self._disconnected(self.driver.main_link)
             self.go()
+
+    def say(self, frame: GatewayFrame) -> None:
+        """The gateway says this, whatever the service does."""
+        self.driver.received(encode(frame), self.now_s, self.driver.main_link)
+        self.go()
 
     def stop(self, *, abandon: bool = False) -> None:
         """The application disconnects."""
@@ -136,7 +168,7 @@ class Unit:
                 self._called(self._call.job)
             elif self._answers:
                 self._answers.popleft()()
-            elif not self._hear():
+            elif not any(self._hear(number) for number in list(self._sessions)):
                 return
 
     def _drain(self) -> None:
@@ -145,15 +177,16 @@ class Unit:
             match action:
                 case Save():
                     answers.append(partial(self._saved, action))
-                case Connect():
-                    answers.append(self._connected)
-                case SendBytes(data):
-                    assert self.session is not None
+                case Connect(address, number):
+                    answers.append(partial(self._connected, str(address), number))
+                case AskDirectory():
+                    answers.append(self._ask)
+                case SendBytes(data, number):
                     if not self.mute:
-                        self.session.receive(data)
-                    driver.sent()
-                case EndSending() | Close():
-                    answers.append(self._disconnected)
+                        self._send(data, number)
+                    driver.sent(number)
+                case EndSending(number) | Close(link=number):
+                    answers.append(partial(self._disconnected, number))
         self.ended = isinstance(action, End)
         while (call := driver.next_call(self.now_s)) is not None:
             if isinstance(call, CallCallbacks):
@@ -175,25 +208,70 @@ class Unit:
             self.disk = save.data
             self.driver.saved(save, self.now_s)
 
-    def _connected(self) -> None:
-        self.session = self.service.open()
-        self.driver.link_up(self.now_s, "a token")
+    def _ask(self) -> None:
+        if self.directory is None:
+            self.driver.unnamed("nobody", self.now_s, 20.0)
+        else:
+            self.driver.named(self.directory, self.now_s)
 
-    def _disconnected(self) -> None:
-        if self.session is not None:
-            self.session.drop()
-        self.session = None
-        self.driver.link_down("closed", self.now_s)
+    def _connected(self, address: str, number: int) -> None:
+        if address in self.dead:
+            self.driver.link_down("nobody is there", self.now_s, number)
+            return
+        self._sessions[number], self._addresses[number] = self.service.open(), address
+        self.driver.link_up(self.now_s, "a token", number)
 
-    def _hear(self) -> bool:
-        session = self.session
-        if session is None or self.mute:
+    def _disconnected(self, number: int) -> None:
+        session = self._sessions.pop(number, None)
+        if session is not None:
+            session.drop()
+        self.driver.link_down("closed", self.now_s, number)
+
+    def _send(self, data: bytes, number: int) -> None:
+        session, address = self._sessions.get(number), self._addresses[number]
+        for body in FrameBuffer(CLIENT_FRAME_BYTES_MAX).feed(data):
+            frame = parse_client_frame(body)
+            if session is None:
+                return
+            if frame.HasField("hello") and address in self.full:
+                answer = GatewayFrame(close=self.full[address])
+                self._answers.append(partial(self._refuse, answer, number))
+            elif address not in self.cut_off:
+                session.receive(encode(frame))
+            elif frame.HasField("ping"):
+                pong = encode(GatewayFrame(pong=Pong(age_s=AGE_UNKNOWN_S)))
+                self._answers.append(partial(self._pong, pong, number))
+            else:
+                self._held.append((session, encode(frame)))
+
+    def name(self, gateway: Address) -> None:
+        """The directory names this gateway from now on."""
+        self.directory = gateway
+
+    def heal(self) -> None:
+        """Gateways have Kafka again: what they hold goes on."""
+        self.cut_off.clear()
+        for session, frame in self._held:
+            session.receive(frame)
+        self._held.clear()
+        self.go()
+
+    def _pong(self, pong: bytes, number: int) -> None:
+        self.driver.received(pong, self.now_s, number)
+
+    def _refuse(self, answer: GatewayFrame, number: int) -> None:
+        self.driver.received(encode(answer), self.now_s, number)
+        self._disconnected(number)
+
+    def _hear(self, number: int) -> bool:
+        session = self._sessions.get(number)
+        if session is None or self.mute or self._addresses[number] in self.cut_off:
             return False
         said = session.take()
         if said:
-            self.driver.received(said, self.now_s)
+            self.driver.received(said, self.now_s, number)
         elif session.closed:
-            self._disconnected()
+            self._disconnected(number)
         else:
             return False
         return True

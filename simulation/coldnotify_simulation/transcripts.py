@@ -14,7 +14,7 @@ from coldnotify.testing import Service
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import WELCOME_S
 
-from coldnotify_simulation import channel_transcripts, unsettled_transcripts
+from coldnotify_simulation import channel_transcripts, moving_transcripts, unsettled_transcripts
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.recorder import RecordedDriver
 from coldnotify_simulation.transcript_unit import DOMAIN, GROUP, SUBSCRIBER, Unit
@@ -397,6 +397,7 @@ def simulated(seed: int) -> RecordedDriver:
     world = World(seed, clients=1)
     (client,) = world.clients
     client.driver_type = Recorded
+    client.know(client.addresses[:1])
     client.wish = {"o0", "o1", "o2"}
     client.failing = 0.1
     world.start()
@@ -445,6 +446,7 @@ def transcripts() -> dict[str, str]:
     texts = {}
     scripts = [("", script) for script in SCRIPTS]
     scripts += [("channels/", script) for script in channel_transcripts.SCRIPTS]
+    scripts += [("moves/", script) for script in moving_transcripts.SCRIPTS]
     scripts += [("unsettled/", script) for script in unsettled_transcripts.SCRIPTS]
     for folder, script in scripts:
         name = folder + script.__name__.replace("_", "-")

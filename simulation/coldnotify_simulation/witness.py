@@ -69,32 +69,49 @@ class Witness:
         self.ledger = ledger
         self.late_s = late_s
         self._wanted_at: dict[str, _Wake] = {}
+        self._beside: dict[str, _Wake] = {}
+        """The same for connections beside sessions."""
         self.heard = Heard(self.promises, self.memberships, groups)
         self.received: Callable[[SimulatedClient, SimulatedLink, bytes], None] | None = None
         """For whoever looks at what clients receive."""
 
-    def connect(self, client: SimulatedClient, address: Address) -> None:
+    def connect(self, client: SimulatedClient, address: Address, number: int) -> None:
         """The connection is established after a moment, or is refused, or nobody answers."""
         gateway = self.gateways[address.port]
         self.promises.on_online(client.key)
         attempt = client.attempts
 
         def arrive() -> None:
-            if client.attempts != attempt or gateway.stopped:
+            if not client.is_pending(number, attempt) or gateway.stopped:
                 return
             if not gateway.alive:
-                client.on_broken(None, "nobody is there")
+                client.not_made(number, "nobody is there")
                 return
             link = SimulatedLink(self.clock, self.random, client, gateway, self.late_s)
             gateway.accept(link)
             end = self.kafka.log(TOPICS.objects, group_partition(client.identity.group)).end
-            self._wanted_at[client.key] = _Wake(
+            wake = _Wake(
                 self.clock.now_s, client.wanted, client.queries, self.promises.epoch, end, self.messages.losses
             )
-            self.heard.connects(client, link)
-            client.link_up(link)
+            if client.main_link == number:
+                self._wanted_at[client.key] = wake
+                self.heard.connects(client, link)
+            else:
+                self._beside[client.key] = wake
+            client.link_up(link, number)
 
         client.later(self.random.uniform(0.001, self.late_s), arrive)
+
+    def on_moves(self, client: SimulatedClient, link: SimulatedLink) -> None:
+        """This connection has its session from now on."""
+        self._wanted_at[client.key] = self._beside.pop(client.key)
+        self.heard.connects(client, link)
+
+    def ask_directory(self, client: SimulatedClient) -> None:
+        """Any gateway that runs is named after a moment."""
+        serving = [number for number, gateway in enumerate(self.gateways) if gateway.alive and not gateway.stopped]
+        found = Address("127.0.0.1", self.random.choice(serving)) if serving else None
+        client.later(self.random.uniform(0.001, self.late_s), lambda: client.directory_says(found))
 
     def on_received(self, client: SimulatedClient, link: SimulatedLink, data: bytes) -> None:
         """It has taken in these bytes."""

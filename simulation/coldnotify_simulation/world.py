@@ -527,6 +527,7 @@ class World:
         counts = self.memberships.counts + self.messages.counts + self.witness.heard.counts
         for matcher in self.matchers:
             counts.update(matcher.counts)
+        counts["moves"] = sum(client.moves for client in self.clients)
         counts.update(str(event["event"]) for event in self.trace.history if event["event"] in _COUNTED)
         return counts
 

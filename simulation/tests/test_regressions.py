@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from coldnotify._core.client import Client
 from coldnotify._core.session.session import ClientSession
 from coldnotify_gateway.core import Identified
 from coldnotify_gateway.core.partition_view import PartitionView
@@ -52,7 +53,11 @@ def a_connection_that_answers_nothing_while_a_request_waits() -> None:
 
 @contextmanager
 def ping_only_when_nothing_is_sent() -> Iterator[None]:
-    with patch.object(ClientSession, "_ping_at", lambda self: self._sent_at + self._settings.keepalive_s):
+    """A client that knows another gateway would leave this one after a while."""
+    with (
+        patch.object(ClientSession, "_ping_at", lambda self: self._sent_at + self._settings.keepalive_s),
+        patch.object(Client, "beside_due", lambda self, now: None),
+    ):
         yield
 
 
@@ -88,7 +93,7 @@ def an_unregister_delayed_in_a_gateway_behind_a_registration_through_another() -
     link_of(client).cut("cut", gateway_notices_s=float("inf"))
     other = next(gateway for gateway in world.gateways if gateway is not old)
     assert client.driver is not None
-    client.driver._client._addresses.failed(client.addresses[world.gateways.index(old)], world.clock.now_s)
+    client.driver._client._book.failed(client.addresses[world.gateways.index(old)], world.clock.now_s)
     world.register(client, "a")
     world.clock.run_until(lambda: client.caught_up and client.link is not None)
     assert client.link is not None

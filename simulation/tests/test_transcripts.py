@@ -1,6 +1,6 @@
 """The files in schemas/transcripts are what `make transcripts` gives.
 
-Stands for: recorder, transcript_unit, channel_transcripts, unsettled_transcripts
+Stands for: recorder, transcript_unit, channel_transcripts, unsettled_transcripts, moving_transcripts
 """
 
 import json
@@ -11,10 +11,22 @@ from coldnotify_simulation.transcripts import main, transcripts
 
 FOLDER = Path(__file__).parents[2] / "schemas" / "transcripts"
 EVENTS = {
-    *("register", "unregister", "register_only", "subscribe", "link", "frames", "saved", "called", "stop"),
+    *(
+        "register",
+        "unregister",
+        "register_only",
+        "subscribe",
+        "link",
+        "frames",
+        "saved",
+        "called",
+        "stop",
+        "named",
+        "unnamed",
+    ),
     *("register_channel", "unregister_channel", "subscribe_channel", "subscribe_missed"),
 }
-ACTIONS = {"connect", "save", "frames", "call", "end_sending", "close", "end"}
+ACTIONS = {"connect", "save", "frames", "call", "end_sending", "close", "end", "ask_directory", "number"}
 
 
 @pytest.fixture(scope="module")
