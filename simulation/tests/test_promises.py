@@ -1,4 +1,4 @@
-"""The judge of what an offline client costs: a request that is served once more because nothing says so is no cost."""
+"""The judge of what an offline client costs: a request that is served twice because nothing says so is no cost."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -32,7 +32,7 @@ DOMAIN, GROUP = "animal.observer", "region-1"
 HOME = partition_of(DOMAIN, GROUP, 8)
 _PAYLOAD = b"x" * 100
 _FULL_BYTES = 72 * 1024 * 1024
-"""Of these, a log that no other one competes with has 8 MiB for its latest messages."""
+"""A log that no other one competes with has 8 MiB of these for its latest messages."""
 _KEPT_BYTES_MIN = 3 * 1024 * 1024
 """The settings take no less."""
 _PLAN_S = 1.0

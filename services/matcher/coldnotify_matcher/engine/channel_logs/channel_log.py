@@ -120,7 +120,7 @@ class ChannelLog:
         return self.tail.size_bytes + self.blocks.kept_bytes + self.blocks.summaries_bytes + self.pages_bytes
 
     def bound(self, bounds: ChannelBounds) -> None:
-        """Bound it anew, because the logs of other partitions use more or less of the matcher's memory now."""
+        """Change its bounds, because the logs of other partitions use more or less of the matcher's memory now."""
         self.bounds = bounds
         self.tail.bound(bounds.tail_bytes_max)
         self.blocks.bound(bounds.blocks_bytes_max, bounds.summaries_bytes_max)

@@ -151,7 +151,7 @@ class Blocks:
             self._drop(next(iter(self._summaries)))
 
     def bound(self, kept_bytes_max: int, summaries_bytes_max: int) -> None:
-        """Bound them anew. Those above that are dropped: messages that nobody waits for, so the last ones, too."""
+        """Change their bounds. Those above that are dropped: messages that nobody waits for, so the last ones, too."""
         self._kept_bytes_max, self._summaries_bytes_max = kept_bytes_max, summaries_bytes_max
         while self.kept_bytes > kept_bytes_max:
             self.kept_bytes -= self._kept.pop(next(iter(self._kept))).size_bytes

@@ -33,7 +33,7 @@ class Tail:
             self._drop_oldest()
 
     def bound(self, bytes_max: int) -> None:
-        """Bound it anew. The oldest messages above that are dropped."""
+        """Change its bound. The oldest messages above that are dropped."""
         self._bytes_max = bytes_max
         while self._messages and self.size_bytes > bytes_max:
             self._drop_oldest()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MATCHER_BYTES_MAX = 448 * 1024 * 1024
-"""What eight logs have that use their bounds in full."""
+"""The memory of eight logs that use their bounds in full."""
 LOGS_AT_FIRST = 128
 """A log has this part of a matcher's memory until it is known how much each uses: some hundred may begin at once."""
 _FIXED = 4
