@@ -15,8 +15,8 @@ from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit import balancers
 from coldnotify_testkit.balancers import balancer, documented
 from coldnotify_testkit.browser import MISSING, Browser
-from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.http_process import HttpProcess
 from coldnotify_testkit.matcher_process import MatcherProcess
 
 pytestmark = [
@@ -39,18 +39,6 @@ for (const [way, url] of Object.entries(arguments[0])) {
 }
 """
 SHOWN = """Object.entries(window.pages).map(([way, page]) => [way, page.source.readyState, page.newest, page.counts])"""
-
-
-class HttpProcess(ServiceProcess):
-    """The HTTP service on a port that it has each time."""
-
-    def __init__(self, output: Path, port: int, **settings: object) -> None:
-        self._port = port
-        super().__init__("http", output, {"http_port": port, **settings})
-
-    @property
-    def http_port(self) -> int:
-        return self._port
 
 
 class _Page(BaseHTTPRequestHandler):

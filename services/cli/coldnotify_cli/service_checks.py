@@ -4,8 +4,10 @@ import dataclasses
 import json
 import socket
 import ssl
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from http.client import HTTPException
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -50,6 +52,10 @@ def service_findings(settings: DoctorSettings) -> Iterator[CheckFinding]:
         yield CheckFinding(BAD, "parts", str(error), "name each part as the message says")
         added = {}
     reached = _reached_by_http(settings)
+    nodes = _nodes_by_http(settings)
+    if nodes is not None:
+        reached["usage"] = {one["addresses"]["inside"]: False for one in nodes["items"] if _is_worker(one)}
+        yield from _nodes(nodes)
     looked, none = 0, 0
     for row in sorted(PARTS, key=lambda one: one.name == _HTTP):
         for address in _asked(row, settings, added, reached):
@@ -85,14 +91,50 @@ def _reached_by_http(settings: DoctorSettings) -> dict[str, dict[str, bool]]:
     They are for operators only.
     """
     try:
-        node = HttpNode(dataclasses.replace(settings, http_timeout_s=settings.doctor_timeout_s))
-        shown = node.get("overview")
+        shown = _by_http(settings, "overview")
         return {
             part: {one["address"]: one["error"] is None for one in shown[f"{part}s"] if ":" in one["address"]}
             for part in ("matcher", "gateway")
         }
     except (click.ClickException, SettingError, LookupError, TypeError):
         return {}
+
+
+def _nodes_by_http(settings: DoctorSettings) -> dict[str, Any] | None:
+    """Returns the nodes that the HTTP service knows; None if it does not show them: to who is no operator, say."""
+    try:
+        shown: dict[str, Any] = _by_http(settings, "nodes")
+        return shown if isinstance(shown["items"], list) else None
+    except (click.ClickException, SettingError, LookupError, TypeError):
+        return None
+
+
+def _by_http(settings: DoctorSettings, path: str) -> Any:
+    return HttpNode(dataclasses.replace(settings, http_timeout_s=settings.doctor_timeout_s)).get(path)
+
+
+def _is_worker(node: Mapping[str, Any]) -> bool:
+    return node["role"] == "usage" and node["state"] != "silent" and "inside" in node["addresses"]
+
+
+def _nodes(shown: Mapping[str, Any]) -> Iterable[CheckFinding]:
+    """Checks that the nodes topic is read, and that no node in it died."""
+    if shown["unknown"] is not None:
+        words = f"processes are not known: {shown['unknown']}"
+        yield CheckFinding(WARNING, "nodes", words, "coldnotify topics apply; with ACLs coldnotify topics acls --apply")
+        return
+    if shown["passed_over"]:
+        words = f"{number_of(shown['passed_over'], 'record')} could not be understood: {shown['passed_over_why']}"
+        yield CheckFinding(WARNING, "nodes", words, "who writes to the nodes topic? Its keys are role/principal/id")
+    silent = [one for one in shown["items"] if one["state"] == "silent"]
+    for one in silent:
+        at = next(iter(one["addresses"].values()), one["id"])
+        words = f"{one['role']} {at} has written nothing for {one['age_s']:.0f} s, and has not ended"
+        yield CheckFinding(WARNING, "nodes", words, "it died, or does not reach Kafka: read its log")
+    counts = Counter(one["role"] for one in shown["items"] if one["state"] != "silent")
+    if not silent:
+        names = ", ".join(f"{number} {role}" for role, number in sorted(counts.items()))
+        yield CheckFinding(OK, "nodes", f"{names or 'none'} in the nodes topic")
 
 
 def _added(text: str) -> dict[str, str]:

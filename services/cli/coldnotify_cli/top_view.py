@@ -1,5 +1,6 @@
 """The display of `coldnotify top`, as plain lines or as tables for a terminal. Pure: the overview in, text out."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from coldnotify_cli.tables import time_of
 Overview = dict[str, Any]
 
 ROWS_MAX = 10
+_STATES = ("silent", "not_ready", "ready")
 _GROUP_SUMS = ("publishes", "clients", "online", "objects", "lacking", "overdue")
 
 
@@ -66,9 +68,9 @@ def _count(value: float | None) -> str:
 
 
 def sections(shown: Overview) -> list[TopSection]:
-    """The busiest groups, the slowest clients, the oldest undelivered."""
+    """The busiest groups, the slowest clients, the oldest undelivered, the nodes."""
     now_ms = shown["now_ms"]
-    return [
+    found = [
         TopSection(
             "Busiest groups",
             ("group", "publishes/min", "clients", "online", "objects", "behind", "overdue", "oldest"),
@@ -98,6 +100,22 @@ def sections(shown: Overview) -> list[TopSection]:
             ],
         ),
     ]  # fmt: skip
+    return [*found, _nodes(shown["nodes"])] if "nodes" in shown else found
+
+
+def _nodes(nodes: Sequence[dict[str, Any]]) -> TopSection:
+    """The nodes, those first that are not ready, then those with the most load."""
+    counts = Counter(one["role"] for one in nodes)
+    title = "Nodes: " + (", ".join(f"{number} {role}" for role, number in sorted(counts.items())) or "none")
+    worst = sorted(nodes, key=lambda one: (_STATES.index(one["state"]), -one["load"], one["role"], one["id"]))
+    head = ("node", "state", "connections", "load", "version", "heard")
+    rows = [
+        (visible(f"{one['role']} {next(iter(one['addresses'].values()), one['id'])}"), one["state"].replace("_", " "),
+         f"{one['connections']} of {one['limit']}" if one["limit"] else "-", f"{100 * one['load']:.0f} %",
+         visible(one["version"]), f"{duration(one['age_s'])} ago")
+        for one in worst[:ROWS_MAX]
+    ]  # fmt: skip
+    return TopSection(title, head, rows)
 
 
 def plain(shown: Overview) -> list[str]:

@@ -249,6 +249,33 @@ def test_the_usage_job_is_asked_how_far_it_lags(seconds: int, records: int, stat
     assert "share limits evenly" in findings[2].todo
 
 
+def test_nodes_that_fell_silent_are_named_and_workers_found_by_their_records() -> None:
+    shown: dict[str, Any] = {"unknown": None, "passed_over": 0, "passed_over_why": None, "items": []}
+
+    async def nodes(_request: web.Request) -> web.Response:
+        return web.json_response(shown)
+
+    def states() -> list[tuple[str, str]]:
+        settings = DoctorSettings(matcher="", gateway_http="", http=address, kafka=NOWHERE)
+        return [(one.what, one.state) for one in service_findings(settings)]
+
+    thread = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=[web.get("/v1/nodes", nodes)]))
+    thread.start()
+    address = f"127.0.0.1:{thread.port}"
+    try:
+        worker = {"role": "usage", "id": "u", "addresses": {"inside": address}, "state": "ready", "age_s": 1}
+        shown["items"] = [worker]
+        assert states()[:2] == [("nodes", OK), ("usage job", OK)]
+        shown["items"] = [worker, {**worker, "id": "v", "state": "silent", "age_s": 50}]
+        shown |= {"passed_over": 2, "passed_over_why": "key: is missing"}
+        assert states()[:3] == [("nodes", WARNING), ("nodes", WARNING), ("usage job", OK)]
+        shown["unknown"] = "the topic does not exist"
+        assert states()[0] == ("nodes", WARNING)
+        assert states()[1] == ("usage job", OK), "what is known is used"
+    finally:
+        thread.stop()
+
+
 def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -> None:
     shown: dict[str, object] = {}
 

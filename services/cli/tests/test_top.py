@@ -40,11 +40,14 @@ OVERVIEW: dict[str, Any] = {
 
 
 @contextmanager
-def answering(shown: dict[str, Any]) -> Iterator[str]:
+def answering(shown: dict[str, Any], nodes: list[dict[str, Any]] | None = None) -> Iterator[str]:
     async def overview(_request: web.Request) -> web.Response:
         return web.json_response(shown)
 
-    routes = [web.get("/v1/overview", overview)]
+    async def all_nodes(_request: web.Request) -> web.Response:
+        return web.json_response({"items": nodes}) if nodes is not None else web.HTTPForbidden()
+
+    routes = [web.get("/v1/overview", overview), web.get("/v1/nodes", all_nodes)]
     with served_in_a_thread(routes) as port:
         yield f"127.0.0.1:{port}"
 
@@ -67,6 +70,19 @@ def test_once_is_plain_lines(node: str) -> None:
     assert "\nd/g/tromso  asleep  1          2 h 1 min  1 d 1 h\n" in text
     assert "\nOldest undelivered\n(none)" in text
     assert json.loads(coldnotify("top", "--once", "--json", http=node).stdout) == OVERVIEW
+
+
+def test_nodes_are_shown_to_operators_the_silent_ones_first() -> None:
+    ready = {"role": "gateway", "id": "g-1", "addresses": {"device": "g:1"}, "state": "ready", "age_s": 1.2,
+             "connections": 3, "limit": 9, "load": 0.25, "version": "0.1.0"}  # fmt: skip
+    silent = {**ready, "role": "matcher", "id": "m-1", "addresses": {}, "state": "silent", "age_s": 70, "limit": 0}
+    with answering(OVERVIEW, [ready, silent]) as address:
+        text = coldnotify("top", "--once", http=address).stdout
+    assert "\nNodes: 1 gateway, 1 matcher\n" in text
+    assert text.splitlines()[-3:-1] == [
+        "matcher m-1  silent  -            25 %  0.1.0    1 min 10 s ago",
+        "gateway g:1  ready   3 of 9       25 %  0.1.0    1 s ago",
+    ]
 
 
 def test_on_a_terminal_it_is_refreshed_until_it_is_interrupted(node: str) -> None:

@@ -201,7 +201,7 @@ class NodeWriter:
                 said, next_s = state, now_s + RENEW_S
                 self._write(producer, state)
             self._stop.wait(_LOOK_S)
-        if self.written:
+        if said is not None and self._exists:
             self._produce(producer, None)
             producer.flush(_LAST_S)
 

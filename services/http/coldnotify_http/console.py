@@ -13,7 +13,7 @@ _FILES = {
         f"/console/{name}.js": (f"{name}.js", "text/javascript")
         for name in (
             *("console", "api", "ask", "clients", "confirm", "dom", "forms", "history", "lists"),
-            *("matrix", "publish", "send", "tenants", "words"),
+            *("matrix", "nodes", "publish", "send", "tenants", "words"),
         )
     },
 }

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -48,11 +49,19 @@ def command_top(once: bool, every_s: float, as_json: bool, settings: HttpNodeSet
     return 0
 
 
+def _look(node: HttpNode) -> Any:
+    """Returns the overview, with the nodes where the service shows them: to operators."""
+    shown = node.get("overview")
+    with suppress(click.ClickException):
+        shown["nodes"] = node.get("nodes")["items"]
+    return shown
+
+
 def _first(node: HttpNode, stop: StopFlag) -> Any:
     """Rates are known from the second look on; the service takes one every two seconds."""
-    shown = node.get("overview")
+    shown = _look(node)
     while shown["window_s"] == 0 and not stop.wait(1):
-        shown = node.get("overview")
+        shown = _look(node)
     return shown
 
 
@@ -66,7 +75,7 @@ def _print_again(node: HttpNode, shown: Any, stop: StopFlag, every_s: float, *, 
         said = words
         if once or stop.wait(every_s):
             return shown
-        shown = node.get("overview")
+        shown = _look(node)
 
 
 def _refresh(node: HttpNode, shown: Any, stop: StopFlag, every_s: float) -> Any:
@@ -79,7 +88,7 @@ def _refresh(node: HttpNode, shown: Any, stop: StopFlag, every_s: float) -> Any:
     with Live(rich_view(shown), screen=True, auto_refresh=False) as live:
         while not stop.wait(every_s):
             try:
-                shown = node.get("overview")
+                shown = _look(node)
             except click.ClickException as error:
                 live.update(old_view(visible_lines(error.format_message()), whole or shown), refresh=True)
                 continue

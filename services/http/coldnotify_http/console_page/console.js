@@ -8,6 +8,7 @@ import { showHistory } from "./history.js";
 import { clientHref, followScrolling, groupHref, matrix, objectHref } from "./matrix.js";
 import { fill } from "./forms.js";
 import { asked, followLists, missing, pages, showList, showMissing } from "./lists.js";
+import { showNodes } from "./nodes.js";
 import { followPublishing } from "./publish.js";
 import { followSending } from "./send.js";
 import { showTenant, showTenants } from "./tenants.js";
@@ -164,6 +165,7 @@ const PLACES = [
   [/^#\/groups\/([^/]+)\/([^/]+)$/, "group", showGroup],
   [/^#\/groups\/([^/]+)\/([^/]+)\/clients\/([^/]+)$/, "client", showClient],
   [/^#\/groups\/([^/]+)\/([^/]+)\/objects\/([^/]+)$/, "object", showObject],
+  [/^#\/nodes$/, "nodes", showNodes],
   [/^#\/tenants$/, "tenants", showTenants],
   [/^#\/tenants\/([^/]+)$/, "tenant", showTenant],
   [/^#\/(groups|clients|gateways|matchers)(?:\?.*)?$/, "list", showList],
