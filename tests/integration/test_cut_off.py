@@ -132,7 +132,8 @@ class Installation:
         stack.enter_context(RunningCommand(directory / "matcher.log", "matcher", **matcher))
         for one in self.gateways:
             host = "gateway.test" if hosts and one is self.first else "127.0.0.1"
-            peers = ",".join(f"{host}:{other.http_port}" for other in self.gateways if other is not one)
+            named = [f"{host}:{other.http_port}" for other in self.gateways if other is not one]
+            peers = ",".join(named) if hosts else ""  # else they find each other in the nodes topic
             one.start(stack, far if one is self.first else kafka, peers, hosts if one is self.first else None)
         wait_for(lambda: all(one.ready for one in self.gateways), "all are ready")
         self.publisher = stack.enter_context(Publisher(kafka=kafka, timeout_s=60))

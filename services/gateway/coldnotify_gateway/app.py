@@ -17,6 +17,7 @@ from coldnotify_common.errors import ServiceError
 from coldnotify_common.http.listening import first_rush, listening
 from coldnotify_common.log import configure
 from coldnotify_common.nodes import DEVICE, INSIDE
+from coldnotify_common.nodes_reader import NodesReader
 from coldnotify_common.nodes_writer import NodePort, NodeState, NodeWriter
 from coldnotify_common.security.authentication import Authenticator
 from coldnotify_common.security.inside import Inside
@@ -27,9 +28,10 @@ from coldnotify_common.tracing import tracer_of
 
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.listeners.registry import LISTENERS, TCP
+from coldnotify_gateway.neighbours import Neighbours
 from coldnotify_gateway.publish_limits import PublishAgreements
 from coldnotify_gateway.service import GatewayService
-from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings
+from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings, peers_of
 
 if TYPE_CHECKING:
     from coldnotify_common.http.admin import AdminServer
@@ -63,6 +65,8 @@ class CurrentRun:
             ports=ports,
             connections=core.connection_count if core is not None else 0,
             limit=core.limits.connections_max if core is not None else 0,
+            home=core.home_count if core is not None else 0,
+            kafka_heard_s=service.kafka_heard_s if service is not None else None,
         )
 
 
@@ -89,6 +93,8 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
     http: asyncio.Task[AdminServer] | None = None
     ports: dict[str, NodePort] = {}
     node = NodeWriter(settings, "gateway", secrets.token_hex(8), lambda: current.node_state(ports))
+    nodes = NodesReader(settings)
+    neighbours = Neighbours(nodes, node.key.id, peers_of(settings.gateway_peers))
     with stop_event() as stop, tls.reloaded_by_signal():
         try:
             with ExitStack() as opened:
@@ -112,6 +118,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
                     ports[name] = NodePort(host=settings.gateway_host, port=listener.port, tls=tls_here)
                 ports[INSIDE] = NodePort(host=settings.gateway_http_host, port=http_port.getsockname()[1])
                 node.start()
+                nodes.start()
                 log.info(
                     "gateway started",
                     **{row.port_key: listener.port for row, listener in listeners.items()},
@@ -120,7 +127,9 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
                 )
                 http.add_done_callback(lambda ended: None if _serves(ended) else stop.set())
                 await _run_after_run(
-                    lambda: GatewayService(settings, listeners, authenticator, tls, tracer, agreements, inside),
+                    lambda: GatewayService(
+                        settings, listeners, authenticator, tls, tracer, agreements, inside, neighbours
+                    ),
                     current,
                     stop,
                 )
@@ -136,6 +145,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
                 if _serves(http):
                     await http.result().stop()
             await asyncio.to_thread(node.stop)
+            await asyncio.to_thread(nodes.stop)
             await asyncio.to_thread(agreements.stop)
             if tracer is not None:
                 tracer.close()

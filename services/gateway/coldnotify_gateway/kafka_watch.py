@@ -15,6 +15,8 @@ from coldnotify_gateway.shell import GatewayShell
 log = structlog.get_logger()
 
 _STEP_S = 0.05
+_KNOWN_EVERY_S = 5.0
+"""Interval at which the gateways that are known are compared with those that were looked up."""
 
 
 class KafkaWatch:
@@ -29,7 +31,7 @@ class KafkaWatch:
         self._peers = peers
         self._known = known
         self._known_last: Sequence[Place] = ()
-        self._look_up_s = float("-inf")
+        self._look_up_s = self._known_s = float("-inf")
         self._heard_s = time.monotonic()
         self._task: asyncio.Task[None] | None = None
         self._looking_up: asyncio.Task[None] | None = None
@@ -72,6 +74,9 @@ class KafkaWatch:
         self._peers.close()
 
     def _look_up(self, now_s: float) -> None:
+        if now_s < self._known_s:
+            return
+        self._known_s = now_s + _KNOWN_EVERY_S
         known = self._known()
         if self._looking_up is None and (now_s >= self._look_up_s or known != self._known_last):
             self._look_up_s, self._known_last = now_s + LOOK_UP_EVERY_S, known

@@ -13,6 +13,8 @@ from typing import Any, TypeVarTuple
 
 import structlog
 from coldnotify_common.memory import Ebb
+from coldnotify_common.nodes_reader import NodesReader
+from coldnotify_common.placement.fair_shares import NOTHING_KNOWN, Balance, outlook
 from coldnotify_common.security.authentication import Authenticator
 from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_common.security.tls import ServerTls
@@ -30,6 +32,7 @@ from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.listeners.listener import Listener, Serving
 from coldnotify_gateway.listeners.port import LINGER_S
 from coldnotify_gateway.listeners.row import ListenerRow
+from coldnotify_gateway.neighbours import Neighbours
 from coldnotify_gateway.open_files import connections_possible
 from coldnotify_gateway.peers import Peers
 from coldnotify_gateway.publication_writer import PublicationWriter
@@ -44,6 +47,8 @@ Arguments = TypeVarTuple("Arguments")
 _TICK_S = 0.25
 _HELLOS_STEP_S = 0.025
 """Interval at which waiting Hellos are taken. Acks and Pings are heard between."""
+_LOOK_AROUND_S = 5.0
+"""Interval of comparisons with other gateways, which write their numbers as often."""
 _DRAIN_STEP_S = 0.05
 _FLUSH_SHARE = 0.3
 """Share of the time for stopping that is reserved for the last writes to Kafka."""
@@ -61,6 +66,7 @@ class GatewayService:
         tracer: Tracer | None = None,
         agreements: AskedAgreements | None = None,
         inside: InsideTls | None = None,
+        neighbours: Neighbours | None = None,
     ) -> None:
         self._settings = settings
         self._agreements = agreements or WithoutLimits()
@@ -81,12 +87,14 @@ class GatewayService:
         )
         self._publications = PublicationWriter(settings, self._from_thread(self._on_published))
         self._retentions = settings.retentions()
-        named = peers_of(settings.gateway_peers)
+        self._neighbours = neighbours or Neighbours(NodesReader(settings), "", peers_of(settings.gateway_peers))
+        self._balance = Balance()
+        self._look_around_s = float("-inf")
         self._kafka = KafkaWatch(
             settings.gateway_isolated_after_s,
             settings.gateway_drain_per_s,
             Peers(None if inside is None else inside.client),
-            lambda: named,
+            self._neighbours.places,
         )
         self._shell: GatewayShell | None = None
         self.reader: InboxReader | None = None
@@ -250,12 +258,25 @@ class GatewayService:
                 peak += serving.take_connection_peak()
             ebb.tick(connections, self.now_s(), peak)
             self._kafka.tick(shell)
+            self._look_around(shell)
             next_s = self.now_s() + _TICK_S
             while (left_s := next_s - self.now_s()) > 0:
                 if shell.gateway.hellos_waiting:
                     shell.do(shell.gateway.take_hellos(self.now_s()))
                     left_s = min(left_s, _HELLOS_STEP_S)
                 await asyncio.sleep(left_s)
+
+    def _look_around(self, shell: GatewayShell) -> None:
+        """Compares this gateway with the others, and sends clients away if it has far more than its share."""
+        now_s, gateway, balances = self.now_s(), shell.gateway, self._settings.gateway_balance
+        if now_s < self._look_around_s or not self._accepting:
+            return
+        self._look_around_s = now_s + _LOOK_AROUND_S
+        own, others = gateway.share(self._settings.node_weight), self._neighbours.shares()
+        known = NOTHING_KNOWN if others is None else outlook(own, others)
+        gateway.on_gateways(known, balances=balances)
+        if balances and others is not None and (count := self._balance.tick(now_s, own, known)):
+            shell.do(gateway.balance(count, now_s))
 
     def _on_task_ended(self, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()

@@ -141,6 +141,11 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         "HTTP ports of other gateways to ask, host:port[,host:port]; empty: those in the nodes topic",
         check=check_host_ports,
     )
+    gateway_balance: bool = setting(
+        False,
+        "send clients away while this gateway has far more than its share of all, until it has its share; only clients "
+        "that know other gateways, and whose home it is not",
+    )
     gateway_request_timeout_s: float = setting(
         5, "seconds after which a request that Kafka has not accepted is given up", minimum=0.1
     )

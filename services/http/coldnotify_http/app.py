@@ -28,6 +28,7 @@ from coldnotify_common.memory import Ebb
 from coldnotify_common.nodes import HTTP
 from coldnotify_common.nodes_reader import NodesReader
 from coldnotify_common.nodes_writer import NodePort, NodeState, NodeWriter
+from coldnotify_common.placement.allowed_addresses import AllowedAddresses
 from coldnotify_common.security.address_settings import HTTP_HOSTS_SETTING
 from coldnotify_common.security.authentication import Authenticator
 from coldnotify_common.security.inside_tls import InsideTls
@@ -44,6 +45,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from coldnotify_http import console, ledger_endpoints
 from coldnotify_http.client_changes import ClientChanges
 from coldnotify_http.describing import DescribingEndpoints
+from coldnotify_http.directory_endpoints import GATEWAY, DirectoryEndpoints
 from coldnotify_http.entrance import BEYOND_MAX
 from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
 from coldnotify_http.history_endpoints import HistoryEndpoints
@@ -68,7 +70,7 @@ _KAFKA_LOOK_INTERVAL_S = 2
 _KAFKA_LOOK_TIMEOUT_S = 5
 _PASSED_ON = ("/v1/connect", "/v1/sync", EVENTS)
 """The gateway behind these paths authenticates clients itself, at the Hello, and knows which origins are allowed."""
-_OPEN_PATHS = (*PROBES, openapi.PATH, *console.OPEN_PATHS, *_PASSED_ON)
+_OPEN_PATHS = (*PROBES, openapi.PATH, *console.OPEN_PATHS, *_PASSED_ON, GATEWAY)
 _NAVIGABLE = (*PROBES, console.PAGE)
 """Links from other sites may lead there: Prometheus' pages link to its targets."""
 _SILENT_S = float(HELLO_S)
@@ -217,6 +219,9 @@ class HttpService:
             *ClientChanges(self._changing, metrics, bodies).routes(),
             *ledger_endpoints.routes(self._asking),
             *MatchersEndpoints(self._asking, bodies).routes(),
+            *DirectoryEndpoints(
+                self._nodes, AllowedAddresses(settings.directory_addresses), self._authenticator
+            ).routes(),
             *NodesEndpoints(self._nodes, inside_scheme=InsideTls(settings).scheme).routes(),
             *ListsEndpoints(self._asking, settings.http_overdue_s).routes(),
             *TenantEndpoints(self._tenancy, settings, bodies).routes(),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from coldnotify.flow.controllers import DEFAULT as FLOW_DEFAULT
 from coldnotify.flow.controllers import NAMES as FLOW_NAMES
+from coldnotify_common.placement.allowed_addresses import check_addresses
 from coldnotify_common.security.address_settings import AddressSettings, HostSettings
 from coldnotify_common.security.inside_tls import AskInsideSettings
 from coldnotify_common.security.tls import SecureSettings
@@ -74,6 +75,12 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
     )
     gateway_http: str = setting(
         "", "HTTP ports of all gateways, host:port[,host:port]; empty: those in the nodes topic"
+    )
+    directory_addresses: str = setting(
+        "",
+        "gateways' addresses that GET /v1/gateway may give to clients: host, host:port, *.domain, network/bits, "
+        "separated by commas; empty: none",
+        check=check_addresses,
     )
     http_kafka_data: str = setting(
         "",

@@ -28,6 +28,7 @@ ROW = PartRow(
         "--gateway-http=",
         "--http-gateways=",
         "--http-gateways-ca={ca}",
+        "--directory-addresses={tcp},{web}",
         "--http-kafka-data={data}",
     ),
     certificate=True,
