@@ -84,7 +84,10 @@ def test_each_alert_has_a_fault_that_makes_it_fire_or_a_reason_why_not() -> None
 def test_prometheus_scrapes_the_containers_at_their_ports() -> None:
     jobs = read_yaml((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
     services = read_yaml((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    assert {job["job_name"] for job in jobs} == {row.name for row in PARTS}
+    found, *jobs = jobs
+    assert found["http_sd_configs"][0]["url"] == "http://http:55002/v1/prometheus-targets"
+    assert "http" in services["http"]["environment"]["COLDNOTIFY_HTTP_HOSTS"].split()
+    assert {job["job_name"] for job in jobs} == {row.name for row in PARTS if not row.node}
     for job in jobs:
         targets = [target.partition(":") for target in job["static_configs"][0]["targets"]]
         # Each has containers of its own number, as gateway-1 and gateway-2.

@@ -67,11 +67,16 @@ def test_pods_are_told_what_their_settings_take() -> None:
     for name, container in by_part.items():
         assert container["args"][0] in COMMANDS
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
-        assert set(container["environment"]) <= variables
+        assert set(container["environment"]) - {"POD_NAME"} <= variables
         if (kind := settings.get(name)) is not None:
             load(kind, container["environment"])
-    gateways = [f"field-coldnotify-gateway-{i}.field-coldnotify-gateway:55001" for i in range(3)]
-    assert by_part["http"]["environment"]["COLDNOTIFY_GATEWAY_HTTP"] == ",".join(gateways)
+    for name in ("matcher", "gateway"):
+        environment = by_part[name]["environment"]
+        assert next(iter(environment)) == "POD_NAME", "what contains it comes after it"
+        for variable in ("COLDNOTIFY_NODE_ADDRESSES", "COLDNOTIFY_HTTP_HOSTS"):
+            assert environment[variable] == f"$(POD_NAME).field-coldnotify-{name}"
+    of_others = {"COLDNOTIFY_MATCHER", "COLDNOTIFY_GATEWAY_HTTP", "COLDNOTIFY_HTTP_GATEWAYS"}
+    assert of_others.isdisjoint(by_part["http"]["environment"]), "a new pod is known by its own record"
 
 
 @pytest.mark.parametrize("given", [f"kafka.bootstrap={{{KAFKA}}}", "kafka.bootstrap=" + KAFKA.replace(",", "\\,")])

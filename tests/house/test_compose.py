@@ -50,14 +50,11 @@ def test_no_port_of_this_machine_is_taken_twice() -> None:
     assert len(set(ports)) == len(ports)
 
 
-def test_each_matcher_has_a_name_of_its_own_and_the_http_service_knows_every_part() -> None:
+def test_each_matcher_has_a_name_of_its_own_and_nobody_lists_the_others() -> None:
     matchers = [name for name in SERVICES if name.startswith("matcher-")]
-    gateways = [name for name in SERVICES if name.startswith("gateway-")]
     assert [SERVICES[name]["environment"]["COLDNOTIFY_MATCHER_ID"] for name in matchers] == matchers
-    http = SERVICES["http"]["environment"]
-    assert http["COLDNOTIFY_MATCHER"] == ",".join(f"{name}:51001" for name in matchers)
-    assert http["COLDNOTIFY_GATEWAY_HTTP"] == ",".join(f"{name}:55001" for name in gateways)
-    assert http["COLDNOTIFY_HTTP_GATEWAYS"] == ",".join(f"{name}:55003" for name in gateways)
+    of_others = {"COLDNOTIFY_MATCHER", "COLDNOTIFY_GATEWAY_HTTP", "COLDNOTIFY_HTTP_GATEWAYS"}
+    assert of_others.isdisjoint(SERVICES["http"]["environment"])
 
 
 def test_devices_reach_every_gateway_by_the_balancer_and_in_no_other_way() -> None:

@@ -82,8 +82,11 @@ def _container(row: PartRow, host: str) -> str:
 
 
 def targets(rows: Iterable[PartRow]) -> str:
-    """The region of prometheus.yml: one job for each part, named like it."""
-    return "".join(f"- job_name: {row.name}\n  static_configs: [{{targets: [{_quoted(row)}]}}]\n" for row in rows)
+    """The region of prometheus.yml: one job, named like it, for each part that is not in the nodes topic."""
+    jobs = (
+        f"- job_name: {row.name}\n  static_configs: [{{targets: [{_quoted(row)}]}}]\n" for row in rows if not row.node
+    )
+    return "".join(jobs)
 
 
 def _quoted(row: PartRow) -> str:

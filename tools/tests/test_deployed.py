@@ -17,6 +17,7 @@ PLANTED = replace(
     port=51999,
     port_setting="planted_port",
     deployed_by_hand=False,
+    node=False,
     containers=2,
     alerts="- alert: PlantedLags\n  expr: planted_lag > 1\n",
 )
@@ -64,7 +65,7 @@ def test_written_once_more_nothing_changes(tmp_path: Path) -> None:
     }
 
 
-SHARED_TOPICS = {"objects", "channels.1h", "channels.1d", "channels.30d", "rejected", "tenants"}
+SHARED_TOPICS = {"objects", "channels.1h", "channels.1d", "channels.30d", "rejected", "nodes", "tenants"}
 SHARED_ROLES = {"publisher", "operator"}
 
 

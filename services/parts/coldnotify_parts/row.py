@@ -35,6 +35,8 @@ class PartRow:
     """Default of that setting."""
     metrics: tuple[str, ...]
     """`module` whose attributes are metrics, or `module:function` that returns a collector, or an object with them."""
+    node: bool = False
+    """True if it writes its record to the nodes topic."""
     tenants: bool = False
     """True if it exports the metrics of tenants, too."""
 

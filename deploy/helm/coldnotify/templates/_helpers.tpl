@@ -13,14 +13,9 @@ app.kubernetes.io/component: {{ .part }}
 {{- if kindIs "string" $bootstrap }}{{ $bootstrap }}{{ else }}{{ join "," $bootstrap }}{{ end }}
 {{- end -}}
 
-{{/* The names of a part's pods, as others reach them: a stateful set numbers them from 0. */}}
-{{- define "coldnotify.pods" -}}
-{{- $name := printf "%s-%s" (include "coldnotify.name" .root) .part -}}
-{{- $pods := list -}}
-{{- range $i := until (int (index .root.Values .part).replicas) -}}
-{{- $pods = append $pods (printf "%s-%d.%s%s" $name $i $name $.suffix) -}}
-{{- end -}}
-{{- join .between $pods -}}
+{{/* The name of this pod of a stateful set, as others reach it; it writes it to the nodes topic. */}}
+{{- define "coldnotify.this" -}}
+$(POD_NAME).{{ include "coldnotify.name" .root }}-{{ .part }}
 {{- end -}}
 
 {{/* What each pod has: .root, .part, .values (of the part), .command, .port (for looking in), .scheme, .environment (more of it). */}}
@@ -82,6 +77,11 @@ securityContext:
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
 env:
+  {{- if has .part (list "matcher" "gateway") }}
+  # Before those that contain it.
+  - name: POD_NAME
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  {{- end }}
   - {name: COLDNOTIFY_KAFKA, value: {{ include "coldnotify.kafka" .root | quote }}}
   - {name: COLDNOTIFY_TOPICS_PREFIX, value: {{ .root.Values.kafka.topicsPrefix | default "coldnotify." | quote }}}
   - {name: COLDNOTIFY_LOG_FORMAT, value: json}

@@ -15,6 +15,7 @@ ROW = PartRow(
     port_setting="gateway_http_port",
     port=GATEWAY_HTTP_PORT,
     metrics=("coldnotify_gateway.metrics:before_anything",),
+    node=True,
     tenants=True,
     topics=beside(__file__, "topics.yaml"),
     rights=beside(__file__, "rights.yaml"),

@@ -15,6 +15,7 @@ ROW = PartRow(
     port_setting="http_port",
     port=HTTP_PORT,
     metrics=("coldnotify_http.metrics:before_anything",),
+    node=True,
     tenants=True,
     rights=beside(__file__, "rights.yaml"),
     alerts=beside(__file__, "alerts.yaml"),

@@ -15,6 +15,7 @@ ROW = PartRow(
     port_setting="matcher_port",
     port=MATCHER_PORT,
     metrics=("coldnotify_matcher.metrics",),
+    node=True,
     tenants=True,
     topics=beside(__file__, "topics.yaml"),
     rights=beside(__file__, "rights.yaml"),

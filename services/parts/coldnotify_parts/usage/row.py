@@ -16,6 +16,7 @@ ROW = PartRow(
     port_setting="usage_port",
     port=USAGE_PORT,
     metrics=("coldnotify_usage.metrics",),
+    node=True,
     topics=beside(__file__, "topics.yaml"),
     rights=beside(__file__, "rights.yaml"),
     panels=OVERVIEW,
