@@ -1,5 +1,6 @@
 """Gateways that Kafka does not answer: one alone sends its clients to the others, all together keep theirs."""
 
+import asyncio
 import os
 import resource
 import socket
@@ -17,7 +18,11 @@ from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.config import BrokerConfig
 from coldnotify_kafka.broker.freezing import freeze, thaw
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.wire_pb2 import CAPABILITY_MOVES, Close
 from coldnotify_testkit.command import COMMAND, RunningCommand, coldnotify, http_status
+from coldnotify_testkit.device_frames import hello, parse
+from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.proxy import Network, Proxy
 from coldnotify_testkit.stack import Recorder, get_json
 from coldnotify_testkit.waiting import wait_for
@@ -31,6 +36,8 @@ pytestmark = [
 DOMAIN, GROUP, OBJECT = "animal.observer", "region-1", "camera-config"
 CLIENTS = 12
 ISOLATED_AFTER_S = 10
+TRIES, TRIES_PER_S = 1_000, 333
+"""20,000 clients that have been stale for long try another gateway within a minute."""
 ELSEWHERE_S_MAX = 45 - (15 - ISOLATED_AFTER_S)
 """All clients are current elsewhere within 45 s where a gateway is isolated after 15 s."""
 
@@ -93,6 +100,12 @@ class Gateway:
     def sessions(self) -> int:
         """The number of its sessions."""
         return sum(one["sessions"] for one in get_json(f"http://127.0.0.1:{self.http_port}/v1/gateway")["partitions"])
+
+    def metric(self, name: str, label: str = "") -> float:
+        """The sum of a metric's samples with this label."""
+        text = fetch(f"http://127.0.0.1:{self.http_port}/metrics", 10).text
+        lines = [line for line in text.splitlines() if line.startswith(name) and label in line]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
 
     @property
     def ready(self) -> bool:
@@ -157,6 +170,17 @@ class Installation:
             ou.connect()
             self.told.append(told)
 
+    @property
+    def sessions(self) -> list[int]:
+        """The number of sessions of each gateway."""
+        return [one.sessions for one in self.gateways]
+
+    def freeze_until_all_have_asked(self, *, twice: bool = False) -> None:
+        """Stops Kafka, and waits until each gateway has asked the others in vain."""
+        words = "Kafka answers no other gateway either"
+        freeze(self.broker.pid)
+        wait_for(lambda: all(one.log.count(words) > twice for one in self.gateways), "all have asked", 60)
+
     def publish(self) -> int:
         """Publishes a new version."""
         self.version += 1
@@ -183,7 +207,7 @@ def running(directory: Path, hosts: Path | None = None) -> Iterator[Installation
 
 def test_one_is_cut_off_and_its_clients_are_current_elsewhere(tmp_path: Path) -> None:
     with running(tmp_path) as up:
-        had = [one.sessions for one in up.gateways]
+        had = up.sessions
         begun_s = time.monotonic()
         up.proxy.swallow()  # whatever TCP says: connections stay, and new ones are taken
         wait_for(lambda: up.first.sessions == 0, "its clients are sent away", ELSEWHERE_S_MAX)
@@ -202,23 +226,54 @@ def test_one_is_cut_off_and_its_clients_are_current_elsewhere(tmp_path: Path) ->
 
 def test_kafka_stands_still_and_nobody_is_sent_away(tmp_path: Path) -> None:
     with running(tmp_path) as up:
-        had = [one.sessions for one in up.gateways]
-        freeze(up.broker.pid)
+        had = up.sessions
+        up.freeze_until_all_have_asked(twice=True)
         try:
-            wait_for(
-                lambda: all("Kafka answers no other gateway either" in one.log for one in up.gateways),
-                "all have asked",
-                60,
-            )
-            time.sleep(6)  # they ask again
-            assert [one.sessions for one in up.gateways] == had, "nobody is sent away"
+            assert up.sessions == had, "nobody is sent away"
             assert [http_status(one.http_port, "/readyz") for one in up.gateways] == [503] * 3
         finally:
             thaw(up.broker.pid)
         wait_for(lambda: all(one.ready for one in up.gateways), "Kafka answers again")
         print(f"kept {had}, told {up.all_told():.1f} s after Kafka went on")
-        assert [one.sessions for one in up.gateways] == had
+        assert up.sessions == had
         assert not any("sending clients away" in one.log for one in up.gateways)
+
+
+async def tries(port: int, count: int, seconds: float) -> list[Close]:
+    """Says so many Hellos within this time, each on a connection of its own. Returns the answers."""
+
+    async def one(number: int) -> Close:
+        await asyncio.sleep(number * seconds / count)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(hello(f"try-{number}", domain=DOMAIN, group=GROUP, capabilities=CAPABILITY_MOVES))
+            (frame,) = parse(await asyncio.wait_for(reader.read(), 30))
+            return frame.close
+        finally:
+            writer.close()
+
+    return await asyncio.gather(*(one(number) for number in range(count)))
+
+
+def test_tries_in_kafkas_silence_are_refused_before_any_request(tmp_path: Path) -> None:
+    with running(tmp_path) as up:
+        up.freeze_until_all_have_asked()
+        try:
+            asked = up.first.metric("coldnotify_gateway_requests_total", 'kind="open"')
+            cpu_s = up.first.metric("process_cpu_seconds_total")
+            begun_s = time.monotonic()
+            closes = asyncio.run(tries(up.first.port, TRIES, TRIES / TRIES_PER_S))
+            took_s = time.monotonic() - begun_s
+            cpu_s = up.first.metric("process_cpu_seconds_total") - cpu_s
+            print(f"{TRIES} tries in {took_s:.1f} s: {1000 * cpu_s / TRIES:.2f} ms of CPU each, kept {up.sessions}")
+            assert {close.code for close in closes} == {CloseCode.OVERLOADED}
+            assert {close.retry_after_s for close in closes} == set(range(20, 40)), "spread"
+            assert {close.not_here_s for close in closes} == {0}, "it is no better elsewhere"
+            assert up.first.metric("coldnotify_gateway_requests_total", 'kind="open"') == asked
+            assert sum(up.sessions) == CLIENTS
+        finally:
+            thaw(up.broker.pid)
+        up.all_told()
 
 
 def test_no_descriptors_are_left(tmp_path: Path) -> None:

@@ -245,17 +245,17 @@ export class Client {
     if (!journal.isDurable(journal.urgent)) return;
     if (this.#greeting) {
       this.#greeting = false;
-      this.#session = new ClientSession(this.#parts, now, this.#token, this.#place(this.#address));
+      this.#session = new ClientSession(this.#parts, now, this.#token, this.#place(this.#address, now));
       if (this.#doubted) this.#session.doubt(now, 0);
     }
     const trial = this.#trial;
-    if (trial?.greeting) trial.greet(helloBeside(this.#parts, trial.token, this.#place(trial.address), now));
+    if (trial?.greeting) trial.greet(helloBeside(this.#parts, trial.token, this.#place(trial.address, now), now));
   }
 
   /** Returns the bits of a Hello that tell where the client is. */
-  #place(address: Address | null): number {
+  #place(address: Address | null, now: number): number {
     const atHome = address !== null && address === this.#book.home;
-    return (atHome ? CAPABILITY_AT_HOME : 0) | (this.#book.knowsOther(address) ? CAPABILITY_MOVES : 0);
+    return (atHome ? CAPABILITY_AT_HOME : 0) | (this.#book.goesElsewhere(address, now) ? CAPABILITY_MOVES : 0);
   }
 
   // The directory
@@ -371,7 +371,7 @@ export class Client {
     this.#token = trial.token;
     this.#link = true;
     this.#moves.sessionEnded();
-    const session = new ClientSession(this.#parts, now, this.#token, this.#place(this.#address), trial.hello);
+    const session = new ClientSession(this.#parts, now, this.#token, this.#place(this.#address, now), trial.hello);
     this.#session = session;
     session.takeOver(trial.kept, now);
     if (this.#saved !== null) this.#acknowledge(session, this.#saved, now);

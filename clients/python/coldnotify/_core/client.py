@@ -246,7 +246,7 @@ class Client:
         trial = self._trial
         if trial is not None and trial.greeting:
             parts = self._identity, self._registrations, self._delivery, self._settings, trial.token
-            trial.greet(hello_beside(*parts, self._place(trial.address), now))
+            trial.greet(hello_beside(*parts, self._place(trial.address, now), now))
 
     def _session_at(self, now: float, trial: Trial | None = None) -> ClientSession:
         return ClientSession(
@@ -260,14 +260,14 @@ class Client:
             self._token,
             self._publications,
             self._unsettled,
-            self._place(self._address),
+            self._place(self._address, now),
             None if trial is None else trial.hello,
         )
 
-    def _place(self, address: Address | None) -> int:
+    def _place(self, address: Address | None, now: float) -> int:
         """Returns the bits of a Hello that say where the client is."""
         at_home = address is not None and address == self._book.home
-        moves = self._book.knows_other(address)
+        moves = self._book.goes_elsewhere(address, now)
         return (wire.CAPABILITY_AT_HOME if at_home else 0) | (wire.CAPABILITY_MOVES if moves else 0)
 
     # The directory

@@ -88,6 +88,26 @@ def test_if_none_is_left_one_that_said_not_here_is_tried_too() -> None:
     assert addresses.next(12) == B
 
 
+def test_the_last_address_left_hears_that_the_client_goes_nowhere_else() -> None:
+    addresses = AddressBook([(A, 1), (B, 1)], 60, Random(1))
+    assert addresses.goes_elsewhere(A, 0)
+    addresses.not_here(B, 0, 600)
+    assert not addresses.goes_elsewhere(A, 1), "B has refused it"
+    assert addresses.goes_elsewhere(A, 600)
+    addresses.failed(B, 600)
+    assert not addresses.goes_elsewhere(A, 601), "B does not answer"
+    assert not book(A).goes_elsewhere(A, 0)
+
+
+def test_with_a_directory_the_fourth_address_takes_the_client() -> None:
+    addresses = book(directory=True)
+    for count in range(3):
+        assert addresses.goes_elsewhere(NAMED, count)
+        addresses.not_here(Address(f"named-{count}", 1), count, 600)
+    assert not addresses.goes_elsewhere(NAMED, 3)
+    assert addresses.goes_elsewhere(NAMED, 700)
+
+
 def test_a_home_that_ends_three_sessions_in_ten_minutes_is_left_alone() -> None:
     addresses = book(A, home=HOME)
     for at in (0, 300, 601):

@@ -223,7 +223,7 @@ def test_it_goes_home_without_a_moment_without_a_session() -> None:
     assert unit.driver.caught_up(unit.now)
     assert unit.driver.status(unit.now).last_problem is None
     bits = [(address, hello.capabilities & PLACE) for address, hello in unit.hellos]
-    assert bits == [(A, wire.CAPABILITY_MOVES), (HOME, wire.CAPABILITY_MOVES | wire.CAPABILITY_AT_HOME)]
+    assert bits == [(A, 0), (HOME, wire.CAPABILITY_MOVES | wire.CAPABILITY_AT_HOME)], "A is the last one left"
     unit.publish("o")
     assert len(unit.told) == 1
     connects = len(unit.connects)

@@ -11,6 +11,8 @@ import type { Address, Random } from "./reconnect.js";
 /** The directory is asked at most so often. */
 const QUESTIONS_APART_S = 1;
 /** A home that has ended so many sessions within HOME_ALONE_S is left alone for as long. */
+/** So many addresses are left out before a client with a directory says that it goes nowhere else. */
+const DIRECTORY_TRIES_MAX = 3;
 const HOME_ENDINGS_MAX = 3;
 const HOME_ALONE_S = 600;
 export const WEIGHT_MAX = 1000;
@@ -75,6 +77,16 @@ export class AddressBook {
   /** Returns true if a client that is at this address could go elsewhere. */
   knowsOther(address: Address | null): boolean {
     return this.#directory || this.#known.some((one) => one !== address);
+  }
+
+  /**
+   * Returns true if a client that this address refuses has another one to try at once. The last one left hears no, and
+   * takes the client.
+   */
+  goesElsewhere(address: Address | null, now: number): boolean {
+    if (this.#known.some((one) => one !== address && this.#until(one) <= now)) return true;
+    const leftOut = [...this.#outUntil.values()].filter((until) => until > now).length;
+    return this.#directory && leftOut < DIRECTORY_TRIES_MAX;
   }
 
   /** The time from which its home may be tried; Infinity: it has none. */

@@ -13,6 +13,8 @@ from coldnotify._core.session.reconnect import Address
 
 QUESTIONS_APART_S = 1.0
 """The directory is asked at most so often."""
+DIRECTORY_TRIES_MAX = 3
+"""So many addresses are left out before a client with a directory says that it goes nowhere else."""
 HOME_ENDINGS_MAX = 3
 """A home that has ended so many sessions within HOME_ALONE_S is left alone for as long."""
 HOME_ALONE_S = 600.0
@@ -76,6 +78,13 @@ class AddressBook:
     def knows_other(self, address: Address | None) -> bool:
         """Returns true if a client that is at this address could go elsewhere."""
         return self._directory or any(one != address for one in self._known)
+
+    def goes_elsewhere(self, address: Address | None, now: float) -> bool:
+        """Returns true if a client that this address refuses has another one to try at once. The last one left hears
+        no, and takes the client."""
+        if any(one != address and self._until(one) <= now for one in self._known):
+            return True
+        return self._directory and sum(until > now for until in self._out_until.values()) < DIRECTORY_TRIES_MAX
 
     @property
     def home_free_at(self) -> float:
