@@ -3,6 +3,7 @@
 Stands for: users_kafka
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -113,7 +114,7 @@ def test_every_service_works_with_the_rights_it_is_given(secured: Secured, tmp_p
     parts = {
         "matcher": [f"--matcher-port={ports['matcher']}"],
         "gateway": [f"--{name}-port={ports[name]}" for name in ("gateway", "gateway-http", "gateway-web")],
-        "http": [f"--http-port={ports['http']}", f"--matcher=127.0.0.1:{ports['matcher']}"],
+        "http": [f"--http-port={ports['http']}"],
         "usage": [f"--usage-port={ports['usage']}", "--usage-history-s=0.5"],
     }
     told = Recorder()
@@ -133,6 +134,13 @@ def test_every_service_works_with_the_rights_it_is_given(secured: Secured, tmp_p
         post(f"http://127.0.0.1:{ports['http']}/v1/domains/d/groups/g/objects/o")
         wait_for(lambda: told.newest("o") == 2, "that of the HTTP service is, too")
         notify.disconnect()
+        nodes = f"http://127.0.0.1:{ports['http']}/v1/nodes"
+
+        def principals() -> dict[str, str]:
+            return {one["role"]: one["principal"] for one in json.loads(text_of(nodes))["items"]}
+
+        everybody = {role: f"coldnotify-{role}" for role in parts}
+        wait_for(lambda: principals() == everybody, "each writes to the nodes topic, and HTTP reads it")
         assert secured.refusal("matcher", TOPICS.usage) is None  # no usage: it is set aside, which needs reading
         metrics = f"http://127.0.0.1:{ports['usage']}/metrics"
         wait_for(lambda: 'set_aside_total{reason="record"} 1.0' in text_of(metrics), "the usage job reads")
@@ -173,6 +181,9 @@ def test_nobody_has_more_rights_than_that(secured: Secured) -> None:
         ("http", TOPICS.registrations, False),
         ("usage", TOPICS.usage_state, True),
         ("usage", TOPICS.usage, False),
+        ("usage", TOPICS.nodes, True),
+        ("publisher", TOPICS.nodes, False),
+        ("operator", TOPICS.nodes, False),
         ("gateway", TOPICS.verdicts, False),
         ("operator", TOPICS.objects, False),
     ):
