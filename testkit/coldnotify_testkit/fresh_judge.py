@@ -16,7 +16,7 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class FreshSample:
-    """What a client said at a time."""
+    """A client's words at a time."""
 
     at: float
     """Unix time."""
@@ -35,9 +35,9 @@ class JudgedClient:
     told: Callable[[], int]
     """The newest version that its application was told; 0: none was."""
     acknowledged: list[tuple[float, int]]
-    """When publishes of its object were acknowledged (Unix time), and their versions; both rise."""
+    """The times at which publishes of its object were acknowledged (Unix time), and their versions; both rise."""
     settled_at: float = float("inf")
-    """From then on its registration is settled."""
+    """The time from which on its registration is settled."""
     samples: list[FreshSample] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -62,7 +62,7 @@ class JudgedClient:
 
     @property
     def as_of(self) -> float:
-        """As of when it is fresh by the last sample; 0: not known."""
+        """Its `fresh_as_of` by the last sample; 0: not known."""
         return (self.samples[-1].as_of or 0.0) if self.samples else 0.0
 
 

@@ -50,6 +50,7 @@ const STOPPED: Status = {
   address: null,
   caughtUp: false,
   freshAsOf: null,
+  streams: { objects: null, channels: null },
   registrations: 0,
   pending: 0,
   waiting: 0,

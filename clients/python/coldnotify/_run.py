@@ -152,8 +152,10 @@ class NotifyRun:
         with self.lock:
             now = self._look()
             status = self.driver.status(now)
+            ahead_s = time.time() - now
+        streams = {name: None if as_of is None else as_of + ahead_s for name, as_of in status.streams.items()}
         as_of = status.fresh_as_of
-        return status if as_of is None else replace(status, fresh_as_of=time.time() - (now - as_of))
+        return replace(status, streams=streams, fresh_as_of=None if as_of is None else as_of + ahead_s)
 
     # Executing
 

@@ -24,7 +24,7 @@ import { type Address, Backoff, type Gateways, gatewaysOf, type Random } from ".
 import { Registrations } from "./interests/registrations.js";
 import { type SessionEnded, type Parts, ClientSession } from "./session/session.js";
 import { Phase } from "./session/phases.js";
-import { asOfAll } from "./session/proofs.js";
+import { asOfAll, asOfEach } from "./session/proofs.js";
 import { type Reason, Trial } from "./session/trial.js";
 import { CAPABILITY_AT_HOME, CAPABILITY_MOVES } from "../schemas/wire.js";
 import {
@@ -68,6 +68,8 @@ export interface Status {
    * told, of what was registered by then; null: not known since the start.
    */
   readonly freshAsOf: number | null;
+  /** The same of objects, and of channels (null, too, where none is registered); freshAsOf is the lowest. */
+  readonly streams: { readonly objects: number | null; readonly channels: number | null };
   /** The reason why the last connection ended or failed; null once caught up. */
   readonly lastProblem: string | null;
   /** Seconds until the next try, if it waits for one. */
@@ -676,6 +678,9 @@ export class Client {
   status(now: number, unixMs = 0): Status {
     const { registrations, delivery } = this.#parts;
     const asOf = this.#freshAsOf;
+    const each = asOfEach(delivery, registrations);
+    const unixMsOf = (at: number | null): number | null =>
+      at === null ? null : 1000 * Math.floor(unixMs / 1000 - (now - at));
     return {
       phase: this.#phase(),
       address: this.#address,
@@ -688,7 +693,8 @@ export class Client {
       cursor: delivery.cursor,
       channelsEpoch: delivery.channels.epoch,
       channelsCursor: delivery.channels.cursor,
-      freshAsOf: asOf === null ? null : 1000 * Math.floor(unixMs / 1000 - (now - asOf)),
+      freshAsOf: unixMsOf(asOf),
+      streams: { objects: unixMsOf(each.objects), channels: unixMsOf(each.channels) },
       lastProblem: this.#lastProblem,
       nextConnectS: this.#connectAt === null ? null : Math.max(0, this.#connectAt - now),
     };

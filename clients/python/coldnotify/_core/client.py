@@ -6,7 +6,7 @@ the order.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from coldnotify._core.session.address_book import AddressBook
 from coldnotify._core.session.hello import hello_beside
 from coldnotify._core.session.moves import Moves
 from coldnotify._core.session.phases import Phase
-from coldnotify._core.session.proofs import as_of_all
+from coldnotify._core.session.proofs import as_of_all, as_of_each
 from coldnotify._core.session.reconnect import Address, Backoff, Gateways, gateways_of
 from coldnotify._core.session.session import ClientSession, SessionEnded
 from coldnotify._core.session.trial import Reason, Trial, TrialEnd
@@ -76,6 +76,8 @@ class Status:
     """Unix time by this machine's clock: everything acknowledged to its publisher before has been told, of what was
     registered by then. None: not known since the start.
     """
+    streams: Mapping[str, float | None] = field(default_factory=dict)
+    """The same of "objects", and of "channels" where any is registered; `fresh_as_of` is the lowest."""
 
 
 class Save(NamedTuple):
@@ -723,6 +725,7 @@ class Client:
             channels_epoch=self._channels.epoch,
             channels_cursor=self._channels.cursor,
             fresh_as_of=self._fresh_as_of,
+            streams=as_of_each(self._delivery, self._registrations),
         )
 
     def _phase(self) -> str:

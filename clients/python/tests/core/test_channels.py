@@ -84,6 +84,9 @@ def test_a_wake_that_missed_nothing_costs_the_same_whatever_channels_there_are(c
     caught_up = wire.CaughtUp(complete=10), wire.CaughtUp(complete=10, streams=[wire.Stream(complete=100)])
     with_channels.say(caught_up=caught_up[1])
     assert with_channels.client.caught_up(with_channels.now)
+    status = with_channels.client.status(with_channels.now)
+    assert status.streams.keys() == {"objects", "channels"}
+    assert status.fresh_as_of == min(as_of for as_of in status.streams.values() if as_of is not None)
     assert with_channels.out() == []
     assert caught_up[1].ByteSize() - caught_up[0].ByteSize() == 11
 

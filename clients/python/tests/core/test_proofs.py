@@ -126,3 +126,10 @@ def test_a_busy_client_asks_all_the_same_once_a_keepalive() -> None:
             bench.say(pong=wire.Pong(complete=11 + second))
     assert len(pings) in (2, 3)
     assert min(b - a for a, b in pairwise(pings)) >= KEEPALIVE_S
+
+
+def test_a_client_without_channels_says_the_time_of_its_objects() -> None:
+    bench = connected()
+    bench.tell()
+    status = bench.client.status(bench.now)
+    assert dict(status.streams) == {"objects": status.fresh_as_of}

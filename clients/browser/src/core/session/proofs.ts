@@ -75,6 +75,17 @@ export class SessionProofs {
   }
 }
 
+/**
+ * Returns by stream the time before which everything acknowledged has been told; null: not known. Channels have one if
+ * any is registered.
+ */
+export function asOfEach(
+  delivery: Delivery,
+  registrations: Registrations,
+): { readonly objects: number | null; readonly channels: number | null } {
+  return { objects: delivery.asOf, channels: registrations.hasChannels ? delivery.channels.asOf : null };
+}
+
 /** Returns the time before which everything acknowledged has been told, in all streams; null: not known. */
 export function asOfAll(delivery: Delivery, registrations: Registrations): number | null {
   const { asOf, channels } = delivery;

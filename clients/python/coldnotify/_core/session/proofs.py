@@ -67,6 +67,13 @@ class SessionProofs:
             self._delivery.channels.prove(asked_at - (first_of(said.streams).age_s or AGE_UNSAID_S))
 
 
+def as_of_each(delivery: Delivery, registrations: Registrations) -> dict[str, float | None]:
+    """Returns by stream the time before which everything acknowledged has been told; None: not known. Channels have one
+    if any is registered."""
+    objects: dict[str, float | None] = {"objects": delivery.as_of}
+    return objects | {"channels": delivery.channels.as_of} if registrations.has_channels else objects
+
+
 def as_of_all(delivery: Delivery, registrations: Registrations) -> float | None:
     """Returns the time before which everything acknowledged has been told, in all streams. None: not known."""
     if not registrations.has_channels or delivery.as_of is None:
