@@ -121,6 +121,7 @@ PLOTS: dict[str, tuple[Plot, ...]] = {
     ),
     "E3": (Bars("recovery", "all_back_s", "all complete, s after the gateway's start"),),
     "E4": (Bars("recovery", "all_reached_since_kill_s", "a publish is at all, s after the matcher was killed"),),
+    "horizontal": (Bars("recovery", "all_complete_s", "all clients complete again, s after a gateway went"),),
     "wire": (Bars("wake", "bytes", "bytes, both ways", ("unchanged wake", "1 of 50 changed")),),
     "matcher": (
         Lines("cpu", "per_s", "cpu_us_per_publish.matcher", "matcher's CPU a publish, us", logarithmic=False),

@@ -103,6 +103,15 @@ class ServerProcess:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait(_STOP_S)
 
+    def pause(self) -> None:
+        """SIGSTOP: its connections stay, and nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.runs:
+            os.kill(self.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         """SIGTERM; SIGKILL where that does not suffice."""
         if self._process is not None:
@@ -224,8 +233,10 @@ class ColdNotify(Server):
         http_nodes: int = 0,
         usage: bool = False,
         users: Mapping[str, str] | None = None,
+        web: bool = False,
     ) -> None:
-        """`nodes`: of Kafka, 1 or 3. `http_nodes`: of the HTTP service. `usage`: with the usage job.
+        """`web`: devices connect over WebSocket, to each gateway at an address of its own.
+        `nodes`: of Kafka, 1 or 3. `http_nodes`: of the HTTP service. `usage`: with the usage job.
 
         `users`: who may log in to a Kafka of one node at `users_port`, with their passwords.
         `settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}.
@@ -233,6 +244,7 @@ class ColdNotify(Server):
         """
         super().__init__(directory)
         settings = settings or {}
+        self._web_ports: list[int] = []
         self._http_ports: dict[str, int] = {}
         self.port = free_port(HOST)
         self.users_port = free_port(HOST) if users else 0
@@ -256,7 +268,15 @@ class ColdNotify(Server):
             self._add("matcher", number, port, {"matcher-port": port, "matcher-id": f"matcher-{number}"}, settings)
         for number in range(1, gateways + 1):
             port = free_port(HOST)
-            self._add("gateway", number, port, {"gateway-port": self.port, "gateway-http-port": port}, settings)
+            own = {"gateway-port": self.port, "gateway-http-port": port}
+            if web:
+                self._web_ports.append(free_port(HOST))
+                own = {
+                    "gateway-port": free_port(HOST),
+                    "gateway-http-port": port,
+                    "gateway-web-port": self._web_ports[-1],
+                }
+            self._add("gateway", number, port, own, settings)
         for number in range(1, (http_nodes or int(as_up)) + 1):
             port = free_port(HOST)
             self._add("http", number, port, {"http-port": port}, settings)
@@ -306,6 +326,10 @@ class ColdNotify(Server):
             self._add("gateway", int(name.partition("-")[2]), port, own, {})
             self.children[name].start()
             self.children[name].wait_ready()
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """See Server. Over WebSocket: one of each gateway, in order."""
+        return [(HOST, port) for port in self._web_ports] or super().addresses()
 
     def configure_topic(self, topic: str, values: Mapping[str, str]) -> None:
         """Settings of a topic; the others stay as they are."""

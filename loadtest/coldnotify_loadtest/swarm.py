@@ -132,6 +132,10 @@ class Swarm:
         """
         return sum(self._ask("change", devices, queries))
 
+    def keep_alive(self, keepalive_s: float) -> None:
+        """Who has heard nothing for so long asks; who then still hears nothing connects again (0: nobody does)."""
+        self._ask("keepalive", keepalive_s)
+
     def ping(self) -> None:
         """Every device sends its keepalive."""
         self._ask("ping")

@@ -22,6 +22,8 @@ _CONNECTING_MAX = 200
 _RECEIVE_BYTES = 16_384
 _PENDING_VALUES_MAX = 100_000
 _IP_BIND_ADDRESS_NO_PORT = 24
+_GRACE_MAX_S = 10.0
+"""The clients' own: a Ping is answered within min(10 s, keepalive), or the connection counts as dead."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Counts:
     ready: int = 0
     lost: int = 0
     failed: int = 0
+    attempts: int = 0
+    """Connections that were begun."""
     deliveries: int = 0
     reached: int = 0
     """Devices that something arrived at since `record`."""
@@ -62,7 +66,19 @@ class Counts:
 
 
 class _Slot:
-    __slots__ = ("device", "number", "out", "reached", "ready", "socket", "started_ns", "state")
+    __slots__ = (
+        "device",
+        "heard_s",
+        "number",
+        "out",
+        "pinged",
+        "reached",
+        "ready",
+        "socket",
+        "started_ns",
+        "state",
+        "tries",
+    )
 
     def __init__(self, number: int, device: LoadDevice) -> None:
         self.number = number
@@ -73,6 +89,10 @@ class _Slot:
         self.ready = False
         self.reached = False
         self.out = b""
+        self.tries = 0
+        """It connects to the next address after each connection that has failed or was lost."""
+        self.heard_s = 0.0
+        self.pinged = False
 
 
 def run(share: Share, pipe: Pipe) -> None:
@@ -103,6 +123,8 @@ class _Loop:
         self._differences: list[tuple[int, int]] = []
         self._next_changing = 0
         self._come_back_s: float | None = 0.05
+        self._keepalive_s = 0.0
+        self._now_s = 0.0
         self._stopping = False
 
     def run(self) -> None:
@@ -118,7 +140,9 @@ class _Loop:
             until_s = next_tick_s
             if self._waiting and self._connecting < _CONNECTING_MAX:
                 until_s = min(until_s, self._next_start_s)
-            for fd, mask in self._epoll.poll(max(0.0, until_s - time.monotonic()), 4096):
+            found = self._epoll.poll(max(0.0, until_s - time.monotonic()), 4096)
+            self._now_s = time.monotonic()
+            for fd, mask in found:
                 if fd == pipe_fd:
                     self._obey(self._pipe.recv())
                     continue
@@ -149,11 +173,13 @@ class _Loop:
         if self._share.receive_buffer_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._share.receive_buffer_bytes)
         slot.socket, slot.state, slot.started_ns, slot.out = connection, "connecting", time.monotonic_ns(), b""
+        slot.heard_s, slot.pinged = time.monotonic(), False
+        self._counts.attempts += 1
         self._by_fd[connection.fileno()] = slot
         self._connecting += 1
         try:
             connection.bind((self._share.source, 0))
-            code = connection.connect_ex(self._addresses[slot.number % len(self._addresses)])
+            code = connection.connect_ex(self._address(slot))
         except OSError as error:
             code = error.errno or errno.EIO
         if code not in (0, errno.EINPROGRESS):
@@ -161,6 +187,12 @@ class _Loop:
             self._failed(slot)
             return
         self._epoll.register(connection.fileno(), select.EPOLLOUT)
+
+    def _address(self, slot: _Slot) -> tuple[str, int]:
+        """The next address: of two devices that lose the same one, each goes to another."""
+        count = len(self._addresses)
+        step = 1 + slot.number // count % max(1, count - 1)
+        return self._addresses[(slot.number + slot.tries * step) % count]
 
     def _on_connected(self, slot: _Slot) -> None:
         assert slot.socket is not None
@@ -187,6 +219,7 @@ class _Loop:
         self._again(slot)
 
     def _again(self, slot: _Slot) -> None:
+        slot.tries += 1
         if self._come_back_s is not None:
             self._later.append((time.monotonic() + self._come_back_s, slot))
 
@@ -234,6 +267,7 @@ class _Loop:
             self._lost(slot)
             return
         device = slot.device
+        slot.heard_s, slot.pinged = self._now_s, False
         reply, stamps = device.receive(data)
         counts = self._counts
         counts.bytes_in += len(data)
@@ -272,6 +306,24 @@ class _Loop:
                 if slot.state == "open" and (said := slot.device.tick()):
                     self._send(slot, said)
             dirty.clear()
+        if self._keepalive_s:
+            self._listen_for_silence()
+
+    def _listen_for_silence(self) -> None:
+        """A share of the devices, as clients do it: a Ping after a keepalive, and lost after the grace beyond it."""
+        now_s, keepalive_s = time.monotonic(), self._keepalive_s
+        grace_s = min(_GRACE_MAX_S, keepalive_s)
+        for slot in self._slots[self._tick :: _TICKS]:
+            silent_s = now_s - slot.heard_s
+            if slot.state == "idle" or silent_s < keepalive_s:
+                continue
+            if silent_s > keepalive_s + grace_s:
+                if slot.state == "connecting":
+                    self._connecting -= 1
+                self._lost(slot)
+            elif slot.ready and not slot.pinged:
+                slot.pinged = True
+                self._send(slot, slot.device.ping())
 
     # -- orders --------------------------------------------------------------------------------------------------------
 
@@ -297,6 +349,8 @@ class _Loop:
             (self._addresses,) = arguments
         elif word == "come back":
             self._come_back(*arguments)
+        elif word == "keepalive":
+            (self._keepalive_s,) = arguments
         elif word == "ping":
             for slot in self._slots:
                 self._send(slot, slot.device.ping())
@@ -341,6 +395,7 @@ class _Loop:
             slot.reached = False
         counts = self._counts
         counts.deliveries = counts.reached = counts.bytes_in = counts.bytes_out = counts.lost = counts.failed = 0
+        counts.attempts = 0
         counts.first_lost_ns = counts.last_ready_ns = counts.last_reached_ns = counts.last_delivery_ns = 0
         counts.closed.clear()
 

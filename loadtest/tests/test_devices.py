@@ -1,6 +1,6 @@
 """The devices' protocols, byte by byte.
 
-Stands for: coldnotify, nats, mqtt, redis, bare, remembered, population
+Stands for: coldnotify, web, nats, mqtt, redis, bare, remembered, population
 """
 
 import struct
@@ -49,6 +49,12 @@ def caught_up(complete: int) -> bytes:
     frame = GatewayFrame()
     frame.caught_up.complete = complete
     return encode(frame)
+
+
+def message(payload: bytes) -> bytes:
+    """A binary message of WebSocket from a server."""
+    assert 126 > len(payload)
+    return bytes((0x82, len(payload))) + payload
 
 
 def test_a_block_shares_objects_and_blocks_are_spread_over_groups() -> None:
@@ -148,6 +154,10 @@ def test_bytes_may_come_in_any_pieces(cut_at: int) -> None:
     streams = {
         "coldnotify": welcome(in_sync=True) + caught_up(1) + notification(31, 2) + notification(32, 3),
         "coldnotify-queries": welcome(in_sync=True) + caught_up(1) + notification(31, 2) + notification(32, 3),
+        "coldnotify-web": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+        + message(welcome(in_sync=True) + caught_up(1) + notification(31, 2))
+        + b"\x8a\x00"
+        + message(notification(32, 3)),
         "nats": b"INFO {}\r\nPONG\r\nMSG a.b 1 2\r\n31\r\nPING\r\nMSG a.b 1 2\r\n32\r\n",
         "nats-kv": b'INFO {}\r\nMSG _R.x 2 17\r\n{"num_pending":0}\r\nHMSG _D.x 1 b 12 12\r\nNATS/1.0\r\n\r\n\r\n'
         b"MSG $KV.b.k 1 $JS.ACK.s.c.1.1.1.1.0 2\r\n31\r\nMSG $KV.b.k 1 $JS.ACK.s.c.1.2.2.1.0 2\r\n32\r\n",
@@ -168,6 +178,22 @@ def test_bytes_may_come_in_any_pieces(cut_at: int) -> None:
         assert got == [31, 32], kind
         assert is_ready(device), kind
         assert not device.closed, kind
+
+
+def test_a_device_over_websocket_masks_what_it_says_and_tells_a_refusal() -> None:
+    device = make("coldnotify-web", FEW, 0)
+    assert device.hello().startswith(b"GET /v1/connect HTTP/1.1\r\n")
+    reply, _ = device.receive(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+    assert reply[0] == 0x82
+    size, mask, masked = reply[1] & 0x7F, reply[2:6], reply[6:]
+    assert size == len(masked)
+    (hello,) = said(bytes(byte ^ mask[i % 4] for i, byte in enumerate(masked)))
+    assert hello.hello.client == "observer-0"
+    pong, _ = device.receive(b"\x89\x02ab")
+    assert pong[0] == 0x8A
+    device.hello()
+    assert device.receive(b"HTTP/1.1 403 Forbidden\r\n\r\n") == (b"", ())
+    assert device.closed == "HTTP/1.1 403 Forbidden"
 
 
 def test_nats_answers_pings_and_flow_control_and_reports_errors() -> None:

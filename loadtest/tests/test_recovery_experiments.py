@@ -1,6 +1,6 @@
 """Experiments in which a process stays away, or a client is behind a slow link or does not read, tiny.
 
-Stands for: recovery, takeover, backlog, pipeline, priority
+Stands for: recovery, takeover, horizontal, backlog, pipeline, priority
 """
 
 from collections.abc import Callable
@@ -23,6 +23,17 @@ def test_a_process_that_stays_away(tmp_path: Path, rows_of: RowsOf) -> None:
     assert row["published_s"] < row["all_reached_s"]
     assert row["takeover_s"] > 0
     assert row["half_reached_s"] <= row["all_reached_s"]
+
+
+@pytest.mark.kafka
+def test_clients_of_a_gateway_that_goes_are_complete_at_the_others(rows_of: RowsOf) -> None:
+    killed, stopped = rows_of("horizontal")
+    assert (killed["case"], stopped["case"]) == ("killed", "stopped 1")
+    for row in (killed, stopped):
+        assert row["shares_before"] == "20 / 20 / 20"
+        assert sum(map(int, row["shares_after"].split(" / "))) == row["clients"]
+        assert row["lost"] >= 20
+        assert row["newest_at"] == row["clients"]
 
 
 @pytest.mark.kafka

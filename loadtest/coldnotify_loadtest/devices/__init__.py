@@ -12,6 +12,7 @@ from coldnotify_loadtest.devices.mqtt import MqttDevice
 from coldnotify_loadtest.devices.nats import KvDevice, NatsDevice
 from coldnotify_loadtest.devices.queries import QueryDevice
 from coldnotify_loadtest.devices.redis import RedisDevice
+from coldnotify_loadtest.devices.web import WebDevice
 from coldnotify_loadtest.population import Population
 
 
@@ -42,6 +43,7 @@ class LoadDevice(Protocol):
 KINDS: dict[str, type] = {
     "coldnotify": ColdNotifyDevice,
     "coldnotify-queries": QueryDevice,
+    "coldnotify-web": WebDevice,
     "nats": NatsDevice,
     "nats-kv": KvDevice,
     "mqtt": MqttDevice,
