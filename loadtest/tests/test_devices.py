@@ -53,7 +53,7 @@ def caught_up(complete: int) -> bytes:
 
 def message(payload: bytes) -> bytes:
     """A binary message of WebSocket from a server."""
-    assert 126 > len(payload)
+    assert len(payload) < 126
     return bytes((0x82, len(payload))) + payload
 
 
