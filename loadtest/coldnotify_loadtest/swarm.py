@@ -133,7 +133,7 @@ class Swarm:
         return sum(self._ask("change", devices, queries))
 
     def keep_alive(self, keepalive_s: float) -> None:
-        """Who has heard nothing for so long asks; who then still hears nothing connects again (0: nobody does)."""
+        """Devices that have heard nothing for so long ask, and connect again if they still hear nothing (0: none)."""
         self._ask("keepalive", keepalive_s)
 
     def ping(self) -> None:

@@ -94,6 +94,22 @@ class _Slot:
         self.heard_s = 0.0
         self.pinged = False
 
+    def connecting(self, connection: socket.socket) -> None:
+        """Begin with a new connection."""
+        self.socket, self.state, self.started_ns, self.out = connection, "connecting", time.monotonic_ns(), b""
+        self.heard(time.monotonic())
+
+    def heard(self, now_s: float) -> None:
+        """Note that something came, or is awaited from now on."""
+        self.heard_s, self.pinged = now_s, False
+
+    def to_ping(self) -> bytes:
+        """Returns a Ping, unless one is unanswered or the device is not complete."""
+        if not self.ready or self.pinged:
+            return b""
+        self.pinged = True
+        return self.device.ping()
+
 
 def run(share: Share, pipe: Pipe) -> None:
     """Executes commands until told to stop, or the pipe is closed."""
@@ -172,8 +188,7 @@ class _Loop:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._share.receive_buffer_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._share.receive_buffer_bytes)
-        slot.socket, slot.state, slot.started_ns, slot.out = connection, "connecting", time.monotonic_ns(), b""
-        slot.heard_s, slot.pinged = time.monotonic(), False
+        slot.connecting(connection)
         self._counts.attempts += 1
         self._by_fd[connection.fileno()] = slot
         self._connecting += 1
@@ -267,7 +282,7 @@ class _Loop:
             self._lost(slot)
             return
         device = slot.device
-        slot.heard_s, slot.pinged = self._now_s, False
+        slot.heard(self._now_s)
         reply, stamps = device.receive(data)
         counts = self._counts
         counts.bytes_in += len(data)
@@ -321,9 +336,8 @@ class _Loop:
                 if slot.state == "connecting":
                     self._connecting -= 1
                 self._lost(slot)
-            elif slot.ready and not slot.pinged:
-                slot.pinged = True
-                self._send(slot, slot.device.ping())
+            elif said := slot.to_ping():
+                self._send(slot, said)
 
     # -- orders --------------------------------------------------------------------------------------------------------
 

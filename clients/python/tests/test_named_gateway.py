@@ -20,7 +20,7 @@ ME = ClientIdentity("animal.observer", "region-1", "observer-1")
 
 
 class Answers:
-    """What a directory is to answer, and what it was asked."""
+    """A directory: the answers that it is to give, and the questions that it got."""
 
     def __init__(self) -> None:
         self.status = 200

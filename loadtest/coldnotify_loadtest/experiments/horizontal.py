@@ -1,4 +1,4 @@
-"""horizontal: three gateways at addresses of their own, one of which goes under load; where its clients are then.
+"""horizontal: three gateways at addresses of their own; one goes under load, and its clients to the others.
 
 The cases:
 

@@ -1,4 +1,4 @@
-"""Which gateway is next: home, by weight, the directory."""
+"""The next gateway: home, by weight, the directory."""
 
 from collections import Counter
 from random import Random
