@@ -16,7 +16,6 @@ from coldnotify_cli.tables import time_of
 Overview = dict[str, Any]
 
 ROWS_MAX = 10
-_STATES = ("silent", "not_ready", "ready")
 _GROUP_SUMS = ("publishes", "clients", "online", "objects", "lacking", "overdue")
 
 
@@ -106,11 +105,14 @@ def sections(shown: Overview) -> list[TopSection]:
 def _nodes(nodes: Sequence[dict[str, Any]]) -> TopSection:
     """The nodes, those first that are not ready, then those with the most load."""
     counts = Counter(one["role"] for one in nodes)
-    title = "Nodes: " + (", ".join(f"{number} {role}" for role, number in sorted(counts.items())) or "none")
-    worst = sorted(nodes, key=lambda one: (_STATES.index(one["state"]), -one["load"], one["role"], one["id"]))
+    title = visible("Nodes: " + (", ".join(f"{number} {role}" for role, number in sorted(counts.items())) or "none"))
+    worst = sorted(
+        nodes, key=lambda one: (one["state"] == "ready", one["state"] != "silent", -one["load"], one["role"], one["id"])
+    )
     head = ("node", "state", "connections", "load", "version", "heard")
     rows = [
-        (visible(f"{one['role']} {next(iter(one['addresses'].values()), one['id'])}"), one["state"].replace("_", " "),
+        (visible(f"{one['role']} {next(iter(one['addresses'].values()), one['id'])}"),
+         visible(one["state"].replace("_", " ")),
          f"{one['connections']} of {one['limit']}" if one["limit"] else "-", f"{100 * one['load']:.0f} %",
          visible(one["version"]), f"{duration(one['age_s'])} ago")
         for one in worst[:ROWS_MAX]

@@ -32,6 +32,10 @@ ANSWER: dict[str, Any] = {
     "slowest": [], "outcome": "forgotten", "was_online": True,
     "oldest": [{**ITEM, "domain": "d", "group": "g", "since_ms": 1, "lacking": 1, "asleep": 0, "registered": 1}],
 }  # fmt: skip
+NODE: dict[str, Any] = {
+    "role": NAME, "id": NAME, "addresses": {NAME: NAME}, "state": NAME, "age_s": 1, "connections": 1, "limit": 1,
+    "load": 0.5, "version": NAME,
+}  # fmt: skip
 ABOUT = ("d", "g", "o")
 COMMANDS: list[tuple[str, ...]] = [
     ("state", "client", *ABOUT), ("state", "clients", "d", "g"), ("state", "object", *ABOUT),
@@ -45,6 +49,7 @@ def answer(path: str) -> tuple[int, object]:
     if "refused" in path:
         return 500, {"error": NAME}
     more: dict[str, Any] = {"lacking": [ITEM]} if "/explanation" in path else {}
+    more |= {"items": [NODE]} if "/nodes" in path else {}
     more |= {"matchers": []} if "/partitions" in path else {}
     return 200, ANSWER | more
 

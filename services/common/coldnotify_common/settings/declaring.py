@@ -198,9 +198,9 @@ class ServiceSettings(KafkaSettings):
     )
     node_addresses: str = setting(
         "",
-        "how others reach this process, as it says in the nodes topic: a host for all of its ports, and name=host:port "
-        "for single ones (device, web, inside, http), separated by commas; empty: the address that each port listens "
-        "on, or that from which Kafka is reached",
+        "addresses by which others reach this process, for the nodes topic: a host for all of its ports, and "
+        "name=host:port for single ones (device, web, inside, http), separated by commas; empty: the address "
+        "that each port listens on, or that from which Kafka is reached",
     )
     node_weight: float = setting(
         1, "its share of new clients, relative to other gateways; 0: it is given none", minimum=0, maximum=1000
