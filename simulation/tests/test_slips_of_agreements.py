@@ -16,8 +16,8 @@ SLIPS = {
     "what waits for its turn does not hold the cursors": Slip(
         Conflation,
         "publish",
-        "elif self._thinning.holds(obj, now_ms):\n    self._held[obj] = offset\n",
-        "elif self._thinning.holds(obj, now_ms):\n    self._held[obj] = self._state.position + 9\n",
+        "elif self._thinning.holds(obj, now_ms):\n    self._hold(obj, offset)\n",
+        "elif self._thinning.holds(obj, now_ms):\n    self._hold(obj, self._state.position + 9)\n",
         62,
     ),
     "what waits is never told": Slip(

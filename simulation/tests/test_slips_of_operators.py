@@ -16,7 +16,7 @@ SLIPS = {
         "_disconnect",
         "self._state.tell_closed(session.gateway, session.number, CloseCode.DISCONNECTED, reason)",
         "pass",
-        560,
+        645,
     ),
     "a record of its registrations stays": Slip(
         Forgetting,
