@@ -25,7 +25,7 @@ def counted(**counters: float) -> Figures:
 def test_missing_samples_read_as_0() -> None:
     figures = read(METRICS)
     assert figures.counters == {"publishes": 7, "deliveries": 0, "sent_bytes": 0}
-    assert figures.gauges == {"lag_objects": 5, "lag_requests": 0, "connections": 0}
+    assert figures.gauges == {"lag_objects": 5, "lag_requests": 0, "connections": 0, "stale": 0}
     assert figures.buckets == {0.1: 4, math.inf: 5}
     with pytest.raises(ValueError):
         read("no metrics } at all")
