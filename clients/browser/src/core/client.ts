@@ -474,11 +474,11 @@ export class Client {
   }
 
   /** Lets the address rest if it did not serve us, or reported that it will not. */
-  #noteEnd({ code, retryAfterS, notHereS = 0 }: SessionEnded, now: number, caughtUp: boolean): void {
+  #noteEnd({ code, retryAfterS, notHereS = 0, silent = false }: SessionEnded, now: number, caughtUp: boolean): void {
     if (this.#address === null) return;
     const refusing = code === CloseCode.GOING_AWAY || code === CloseCode.OVERLOADED;
     if (notHereS > 0) this.#book.notHere(this.#address, now, notHereS);
-    else if (!caughtUp || refusing) this.#book.failed(this.#address, now, retryAfterS);
+    else if (!caughtUp || silent || refusing) this.#book.failed(this.#address, now, retryAfterS);
   }
 
   #comeBack(ended: SessionEnded, reason: string, now: number, caughtUp: boolean): void {

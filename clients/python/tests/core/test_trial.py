@@ -55,6 +55,8 @@ class Unit:
         self.addresses: dict[int, Address] = {}
         self.cut_off: set[Address] = set()
         """Gateways without Kafka: they answer Pings, and nothing else."""
+        self.silent: set[Address] = set()
+        """Gateways that say nothing."""
         self.held: list[tuple[int, bytes]] = []
         self.dead: set[Address] = set()
         self.full: dict[Address, wire.Close] = {}
@@ -153,7 +155,7 @@ class Unit:
 
     def _hear(self, link: int) -> bool:
         session, address = self.sessions[link], self.addresses[link]
-        if address in self.cut_off:
+        if address in self.cut_off | self.silent:
             return False
         said = session.take()
         if said:
@@ -453,3 +455,15 @@ def test_a_stale_client_asks_the_directory_where_else() -> None:
     unit.go(900)
     assert unit.address == str(B)
     assert unit.driver.caught_up(unit.now)
+
+
+def test_a_gateway_that_answers_no_ping_rests() -> None:
+    unit = Unit("o", gateways=at(A, B))
+    unit.go(10)
+    here = A if unit.address == str(A) else B
+    unit.silent.add(here)
+    silent_at = unit.now
+    unit.go(20)
+    assert unit.address != str(here), "within 14 s, and the pause of a second"
+    assert unit.driver.caught_up(unit.now)
+    assert unit.connects[-1][0] - silent_at < 1.5 * 4 + 10 + 4 + 1

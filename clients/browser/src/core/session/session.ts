@@ -64,6 +64,8 @@ export interface SessionEnded {
   /** As in Close, at most CLOSE_S_MAX; missing: unsaid. */
   readonly retryAfterS?: number;
   readonly notHereS?: number;
+  /** True if the gateway has not answered a Ping. */
+  readonly silent?: boolean;
 }
 
 /** A check of the connection: the Pong for this Ping must come until `due`. */
@@ -650,7 +652,7 @@ export class ClientSession {
     }
     const patienceS = silenceS(settings);
     if (this.#pingUnansweredSince !== null && this.#pingUnansweredSince + patienceS <= now) {
-      this.#end(null, `nothing heard for ${patienceS} s after a Ping`);
+      this.#ended ??= { code: null, reason: `nothing heard for ${patienceS} s after a Ping`, silent: true };
     }
   }
 

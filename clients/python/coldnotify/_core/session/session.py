@@ -55,6 +55,8 @@ class SessionEnded(NamedTuple):
     retry_after_s: int = 0
     """As in Close, at most CLOSE_S_MAX; 0: unsaid."""
     not_here_s: int = 0
+    silent: bool = False
+    """The gateway has not answered a Ping."""
 
 
 @dataclass(slots=True)
@@ -600,7 +602,8 @@ class ClientSession:
             self._end(None, "no answer to a Ping after the client stood still, or its network has changed")
         silent_since = self._ping_unanswered_since
         if silent_since is not None and silent_since + self._settings.silence_s <= now:
-            self._end(None, f"nothing heard for {self._settings.silence_s:g} s after a Ping")
+            reason = f"nothing heard for {self._settings.silence_s:g} s after a Ping"
+            self.ended = self.ended or SessionEnded(None, reason, silent=True)
 
     def deadline(self) -> float:
         """Returns when `tick` next has something to do."""
