@@ -50,6 +50,10 @@ class KilledService:
         if self._process is None or self._process.poll() is not None:
             self._process = spawn(self._argv, self._log)
 
+    def say(self, flag: str) -> None:
+        """Add a flag, from its next start on."""
+        self._argv.append(flag)
+
     def freeze(self) -> None:
         """Stop it where it is, if it runs: SIGSTOP, and wait until all its threads have obeyed."""
         # One that has just ended by itself is for `ended` to tell.
@@ -148,7 +152,7 @@ class Services:
     def apply_topics(self) -> None:
         """Make the topics that are missing. Raises TopicsError, KafkaException."""
         specs = topics.load(PARTITIONS, self.brokers.count, names=self.topics)
-        topic_plan.apply(self.admin(), specs, _TOPICS_S)
+        topic_plan.apply(self.admin(), specs, _TOPICS_S, keep=True)
 
     def partitions(self) -> dict[str, int]:
         """Returns the number of partitions of each topic."""
@@ -169,6 +173,14 @@ class Services:
         except (KafkaException, TopicsError, TimeoutError):
             return False
         return True
+
+    def move_to(self, names: TopicNames) -> None:
+        """Stop all services, and have them use these topics from their next start on."""
+        self.topics = names
+        for part in reversed(self.parts.values()):
+            if isinstance(part, KilledService):
+                part.stop()
+                part.say(f"--topics-prefix={names.prefix}")
 
     def topic_id(self, name: str) -> str | None:
         """Returns the id of a topic; None if Kafka does not answer, or the topic is missing. A recreated topic has

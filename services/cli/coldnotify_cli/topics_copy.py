@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from coldnotify_common.kafka.kafka_clients import READING_BOUNDS
@@ -99,13 +100,18 @@ class TopicsCopy:
             source_partitions=self._counts[source.objects],
             target_partitions=objects.partitions,
         )
-        self._ids: dict[str, str] = {}
+        self._source_id = ""
+        """Changes with the ids of the source's topics."""
         self._at: Positions = {}
         self._written: Positions = {}
         self._records = 0
         self._strays_only = False
         self._consumer: RecordConsumer | None = None
         self._producer: Producer | None = None
+        self._plain = Producer({**self._config, "enable.idempotence": True, "linger.ms": 20})
+        """Of what Faust reads: it waits for ever for a last record that is the mark of a transaction. Its records are
+        flushed before their positions are written; what a run writes again is the same, in the same order."""
+        self._of_faust = frozenset((target.usage_state, target.usage_history))
         self._all_written_s = 0.0
 
     @property
@@ -127,7 +133,8 @@ class TopicsCopy:
         """Goes on where the last run ended. Raises CopyError, KafkaException."""
         self.close()
         found = self._admin.describe_topics(TopicCollection(list(self._counts)))
-        self._ids = {topic: str(answer.result(_ASK_S).topic_id) for topic, answer in found.items()}
+        ids = sorted(f"{topic}={answer.result(_ASK_S).topic_id}" for topic, answer in found.items())
+        self._source_id = sha256(" ".join(ids).encode()).hexdigest()[:16]
         self._producer = Producer(
             {
                 **self._config,
@@ -163,8 +170,9 @@ class TopicsCopy:
                 self._at[place] = starts[place]
                 continue
             id_, _, at_s = (one.metadata or "").partition(" ")
-            if id_ != self._ids[one.topic]:
-                raise CopyError(f"{one.topic} was made anew since it was copied: {self._begin_anew}")
+            if id_ != self._source_id:
+                words = f"a topic under {self._source.prefix} was made anew since it was copied"
+                raise CopyError(f"{words}: {self._begin_anew}")
             oldest_s = min(oldest_s, float(at_s))
             self._at[place] = max(one.offset, starts[place])
         if time.time() - oldest_s > TOMBSTONES_KEPT_S:
@@ -301,9 +309,10 @@ class TopicsCopy:
 
     def _write(self, copied: CopiedRecord) -> None:
         assert self._producer is not None
+        producer = self._plain if copied.topic in self._of_faust else self._producer
         while True:
             try:
-                self._producer.produce(
+                producer.produce(
                     copied.topic,
                     copied.value,
                     copied.key,
@@ -312,20 +321,22 @@ class TopicsCopy:
                     timestamp=copied.timestamp_ms,
                 )
             except BufferError:
-                self._producer.poll(_POLL_S)
+                producer.poll(_POLL_S)
                 continue
             break
         self._records += 1
-        self._producer.poll(0)
+        producer.poll(0)
 
     def _commit(self) -> None:
         assert self._consumer is not None
         assert self._producer is not None
         now_s = time.time()
+        if self._plain.flush(self._timeout_s):
+            raise CopyError(f"Kafka did not take all usage within {self._timeout_s:g} s: run it again")
         if not self._strays_only:
             everything = time.monotonic() - self._all_written_s > _ALL_POSITIONS_S
             moved = [
-                TopicPartition(*place, at, f"{self._ids[place[0]]} {now_s:.0f}")
+                TopicPartition(*place, at, f"{self._source_id} {now_s:.0f}")
                 for place, at in self._at.items()
                 if everything or self._written.get(place) != at
             ]
