@@ -234,17 +234,19 @@ class ColdNotify(Server):
         usage: bool = False,
         users: Mapping[str, str] | None = None,
         web: bool = False,
+        partitions: int = topics.EMBEDDED_PARTITIONS,
     ) -> None:
         """`web`: devices connect over WebSocket, to each gateway at an address of its own.
         `nodes`: of Kafka, 1 or 3. `http_nodes`: of the HTTP service. `usage`: with the usage job.
 
         `users`: who may log in to a Kafka of one node at `users_port`, with their passwords.
         `settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}.
-        `as_up`: with the HTTP service, as `coldnotify up` has it.
+        `partitions`: of co-partitioned topics. `as_up`: with the HTTP service, as `coldnotify up` has it.
         """
         super().__init__(directory)
         settings = settings or {}
         self._web_ports: list[int] = []
+        self._partitions = partitions
         self._http_ports: dict[str, int] = {}
         self.port = free_port(HOST)
         self.users_port = free_port(HOST) if users else 0
@@ -298,12 +300,12 @@ class ColdNotify(Server):
 
     def apply_topics(self) -> None:
         """Make those that are missing."""
-        topic_plan.apply(self._admin(), topics.load(topics.EMBEDDED_PARTITIONS, len(self._nodes)), READY_S)
+        topic_plan.apply(self._admin(), topics.load(self._partitions, len(self._nodes)), READY_S)
 
     def warm_up(self, seconds: float) -> None:
         """Publishes what nobody registered for: Java compiles what runs often, so a broker is fastest after a while."""
         producer = Producer({"bootstrap.servers": self.kafka, "log_level": 0, "linger.ms": 0, "acks": "all"})
-        partitions = topics.EMBEDDED_PARTITIONS
+        partitions = self._partitions
         places = [
             (f"warm.up/{group}/object".encode(), partition_of("warm.up", str(group), partitions)) for group in range(16)
         ]
@@ -351,7 +353,7 @@ class ColdNotify(Server):
 
     def target(self, population: Population) -> Target:
         """Kafka itself."""
-        return Target(self.kind, HOST, self._nodes[0].port, population, topics.EMBEDDED_PARTITIONS)
+        return Target(self.kind, HOST, self._nodes[0].port, population, self._partitions)
 
     def http_port(self, name: str) -> int:
         """Returns the HTTP port of a process by its name, such as matcher-1."""

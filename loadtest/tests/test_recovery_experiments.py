@@ -1,6 +1,6 @@
 """Experiments in which a process stays away, or a client is behind a slow link or does not read, tiny.
 
-Stands for: recovery, takeover, horizontal, backlog, pipeline, priority
+Stands for: recovery, takeover, horizontal, backlog, pipeline, priority, partitions
 """
 
 from collections.abc import Callable
@@ -34,6 +34,13 @@ def test_clients_of_a_gateway_that_goes_are_complete_at_the_others(rows_of: Rows
     for row in (killed, stopped):
         assert row["lost"] >= 20
         assert row["newest_at"] == row["clients"]
+
+
+@pytest.mark.kafka
+def test_few_and_many_partitions_rest_beside_each_other(rows_of: RowsOf) -> None:
+    few, many = rows_of("partitions")
+    assert (few["partitions"], many["partitions"]) == (2, 4)
+    assert min(few["together"], many["together"]) > 0
 
 
 @pytest.mark.kafka
