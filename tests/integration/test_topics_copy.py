@@ -80,6 +80,9 @@ def test_all_moves_and_clients_go_on(bootstrap: str, tmp_path: Path) -> None:
                 publisher.send(DOMAIN, group, "alarm", b"3")
         wait_for(lambda: all(told[group].newest("lamp") == 3 for group in GROUPS), "the version after the switch")
         wait_for(lambda: all(messages[group][-1].data == b"3" for group in GROUPS), "the message after the switch")
+        done = coldnotify("rebalance", "--plan", "--seconds=1", http=new.report["http"])
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("5 partitions, 1 matcher: "), done.stdout
         for group in GROUPS:
             assert told[group].versions("lamp") in ([None, 1, 2, 3], [1, 2, 3], [None, 1, 3]), told[group].versions(
                 "lamp"

@@ -50,6 +50,7 @@ COMMANDS: dict[str, _Entry] = {
     "explain": _Entry("explain", "Explain why a client has, or has not, applied an object."),
     "top": _Entry("top", "Show the busiest groups and the oldest undelivered versions."),
     "doctor": _Entry("doctor", "Check Kafka, topics, clock, certificates ...; say what to do."),
+    "rebalance": _Entry("rebalance", "Say what more matchers or partitions would do (--plan)."),
     "tenant": _Entry("tenant", "Set, list, show or remove tenants; show what they use."),
     "object": _Entry("object", "Start an object's versions over."),
     "client": _Entry("one_client", "Disconnect or forget a client."),

@@ -255,6 +255,8 @@ def _partition(partition: MatcherPartition) -> dict[str, Any]:
         "read_to_end": partition.phase is OwningPhase.OWNED or not partition.behind,
         "generation": engine.state.generation,
         "position": engine.state.position,
+        "requests": partition.requests_read,
+        "messages": sum(log.position for log in engine.state.channel_logs.values()),
         "objects": len(engine.state.objects),
         "clients": partition.clients,
         "online": sum(len(gateway.sessions) for gateway in engine.state.gateways.values()),

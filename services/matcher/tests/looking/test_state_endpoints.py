@@ -77,6 +77,8 @@ def test_partitions(port: int, bench: EngineBench) -> None:
             "read_to_end": True,
             "generation": 1,
             "position": 1,
+            "requests": 0,
+            "messages": 0,
             "objects": 1,
             "clients": 1,
             "online": 1,
