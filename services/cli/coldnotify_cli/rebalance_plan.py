@@ -1,4 +1,4 @@
-"""What matchers have to do, by partition, and what more matchers or more partitions would change. Pure."""
+"""The load of matchers by partition, and the effect of more matchers or more partitions. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ _SHOWN = 5
 
 
 class PartitionLoad(NamedTuple):
-    """What came for one partition in the time that was looked at."""
+    """The records of one partition in the time that was looked at."""
 
     matcher: str
     partition: int
@@ -23,7 +23,7 @@ class PartitionLoad(NamedTuple):
 
 
 class GroupLoad(NamedTuple):
-    """What came for one group, as matchers list them."""
+    """The publishes of one group, as matchers list them."""
 
     domain: str
     group: str
