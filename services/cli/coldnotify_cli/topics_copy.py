@@ -109,8 +109,8 @@ class TopicsCopy:
         self._consumer: RecordConsumer | None = None
         self._producer: Producer | None = None
         self._plain = Producer({**self._config, "enable.idempotence": True, "linger.ms": 20})
-        """Writes what Faust reads, which waits for ever for a last record that is the mark of a transaction. Its records
-        are flushed before their positions are written; what a run writes again is the same, in the same order."""
+        """Writes what Faust reads, which waits for ever for a last record that is a transaction's mark. Its records are
+        flushed before their positions are written; what a run writes again is the same, in the same order."""
         self._of_faust = frozenset((target.usage_state, target.usage_history))
         self._all_written_s = 0.0
 
