@@ -9,7 +9,7 @@ from coldnotify_kafka.broker.config import BrokerConfig
 
 @dataclass(frozen=True)
 class ConfigWithUsers(BrokerConfig):
-    """SASL/PLAIN on the second listener."""
+    """SASL on the second listener: PLAIN for the `users`, SCRAM-SHA-512 for those that a test adds to Kafka."""
 
     users_port: int = 0
     users: Mapping[str, str] = field(default_factory=dict)
@@ -28,7 +28,9 @@ class ConfigWithUsers(BrokerConfig):
         protocol = "SASL_PLAINTEXT" if self.keystore is None else "SASL_SSL"
         lines += [
             f"listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:{protocol}",
-            "listener.name.users.sasl.enabled.mechanisms=PLAIN",
+            "listener.name.users.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512",
+            "listener.name.users.scram-sha-512.sasl.jaas.config="
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;",
             "listener.name.users.plain.sasl.jaas.config="
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};",
         ]

@@ -15,6 +15,7 @@ import structlog
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.http.admin import AdminServer
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicLooks
+from coldnotify_common.kafka.kafka_login import Login, login_of
 from coldnotify_common.log import configure
 from coldnotify_common.nodes import INSIDE
 from coldnotify_common.nodes_writer import NodePort, NodeState, NodeWriter
@@ -24,7 +25,6 @@ from coldnotify_common.stop import stop_event
 
 from coldnotify_usage.agreements import Agreements
 from coldnotify_usage.extra import EXTRA, is_installed
-from coldnotify_usage.kafka_login import Login, login_of
 from coldnotify_usage.settings import UsageSettings
 from coldnotify_usage.usage_job import UsageJob
 

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import faust
+from coldnotify_common.kafka.kafka_login import Login
 from faust.types import TP
 from mode import Service
 
-from coldnotify_usage.kafka_login import Login
 from coldnotify_usage.readable_records import install
 from coldnotify_usage.settings import UsageSettings
 from coldnotify_usage.usage_job import WRITES_MAX, UsageJob

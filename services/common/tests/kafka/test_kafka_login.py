@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from coldnotify_common.errors import SettingError
+from coldnotify_common.kafka.kafka_login import login_of
 from coldnotify_common.security.certificates import Authority
-from coldnotify_usage.kafka_login import login_of
 
 
 def options(directory: Path, **lines: str) -> str:

@@ -1,7 +1,7 @@
-"""The options of --kafka-config for a Kafka client that is not librdkafka: TLS and SASL for aiokafka (`login_of`).
+"""The options of --kafka-config for a Kafka client that is not librdkafka: its TLS and SASL (`login_of`).
 
-aiokafka reads no librdkafka options. So that all services may have one file, those about TLS and SASL are translated,
-and any other is named in a warning.
+aiokafka, and `group_coordinator`, read no librdkafka options. So that all services may have one file, those about TLS
+and SASL are translated, and any other is named in `Login.left_out`.
 """
 
 import ssl
@@ -41,7 +41,7 @@ class Login:
         return f"Login(tls={self.tls is not None}, mechanism={self.mechanism}, username={self.username})"
 
 
-def login_of(kafka_config: str) -> Login:
+def login_of(kafka_config: str, who: str = "the usage job") -> Login:
     """Returns the login in the file; "": none. Raises SettingError, which contains no value that may be secret.
 
     librdkafka has checked the file before: its names, and that a mechanism has what it needs.
@@ -54,9 +54,7 @@ def login_of(kafka_config: str) -> Login:
         return Login(tls, left_out=left_out)
     mechanism = options.get("sasl.mechanism") or options.get("sasl.mechanisms", "")
     if mechanism.upper() not in _MECHANISMS:
-        raise _error(
-            kafka_config, f"sasl.mechanism: the usage job knows {', '.join(_MECHANISMS)}, and not {mechanism!r}"
-        )
+        raise _error(kafka_config, f"sasl.mechanism: {who} knows {', '.join(_MECHANISMS)}, and not {mechanism!r}")
     return Login(tls, mechanism.upper(), options["sasl.username"], options["sasl.password"], left_out)
 
 
