@@ -1,6 +1,6 @@
 """Experiments in which a process stays away, or a client is behind a slow link or does not read, tiny.
 
-Stands for: recovery, takeover, horizontal, backlog, pipeline, priority, partitions
+Stands for: recovery, takeover, horizontal, kills, backlog, pipeline, priority, partitions
 """
 
 from collections.abc import Callable
@@ -41,6 +41,16 @@ def test_few_and_many_partitions_rest_beside_each_other(rows_of: RowsOf) -> None
     few, many = rows_of("partitions")
     assert (few["partitions"], many["partitions"]) == (2, 4)
     assert min(few["together"], many["together"]) > 0
+
+
+@pytest.mark.kafka
+def test_a_killed_matcher_is_removed_and_kafkas_pauses_remove_nobody(tmp_path: Path, rows_of: RowsOf) -> None:
+    with pytest.raises(ValueError, match="cases: unknown value 'nobody'"):
+        EXPERIMENTS["kills"].run(BenchRun({"cases": ("nobody",)}, tmp_path, Progress(1, "")))
+    killed, paused = rows_of("kills")
+    assert killed["removed"] == paused["removed"] == 1
+    assert killed["all_reached_since_kill_s"] > 0
+    assert (paused["removed_by_mistake"], paused["pauses"] > 0) == (0, True)
 
 
 @pytest.mark.kafka

@@ -73,10 +73,12 @@ def plain(log: Path) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", log.read_text())
 
 
-def test_a_matcher_killed_and_started_again_in_time_causes_no_rebalance(
+def test_a_matcher_whose_end_is_not_noticed_and_that_is_back_in_time_causes_no_rebalance(
     fresh_kafka: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    kafka, timeout = fresh_kafka.bootstrap, {"matcher_session_timeout_ms": 60_000}
+    # They cannot know of each other's end: an address at which nobody listens.
+    timeout = {"matcher_session_timeout_ms": 60_000, "node_addresses": "inside=127.0.0.1:1"}
+    kafka = fresh_kafka.bootstrap
     with MatcherProcess(kafka, tmp_path / "a", matcher_id="a", **timeout) as stays:
         with MatcherProcess(kafka, tmp_path / "b", matcher_id="b", **timeout) as killed:
             wait_for(lambda: serving(stays, killed) and serving(killed, stays), "halves")

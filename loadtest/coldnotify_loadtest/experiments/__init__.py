@@ -8,6 +8,7 @@ from coldnotify_loadtest.experiments.flood import FLOOD
 from coldnotify_loadtest.experiments.growth import E2
 from coldnotify_loadtest.experiments.horizontal import HORIZONTAL
 from coldnotify_loadtest.experiments.isolation import ISOLATION
+from coldnotify_loadtest.experiments.kills import KILLS
 from coldnotify_loadtest.experiments.partitions import PARTITIONS
 from coldnotify_loadtest.experiments.peers import PEERS
 from coldnotify_loadtest.experiments.pipeline import CONFLATION, MATCHER
@@ -25,7 +26,7 @@ from coldnotify_loadtest.experiments.wire import WIRE
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
-        *(E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
+        *(E1, E2, E3, E4, TAKEOVER, KILLS, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
         *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, PRIORITY),
         *(STRANGERS, HORIZONTAL, PARTITIONS),
     )

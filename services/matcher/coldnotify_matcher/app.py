@@ -1,5 +1,7 @@
 """The matcher as a process: its worker, and the routes of its HTTP port."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,6 +18,7 @@ from prometheus_client import REGISTRY
 
 from coldnotify_matcher import metrics
 from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_matcher.watched_deaths import watched_deaths
 from coldnotify_matcher.worker import MatcherWorker
 
 if TYPE_CHECKING:
@@ -38,17 +41,18 @@ def run(settings: MatcherSettings) -> int:
     tenancy.start()
     clock = JobClock()
     try:
+        inside = Inside(settings)
         code = serve(
             "matcher",
             settings.kafka,
             JobPort(host=settings.matcher_host, port=settings.matcher_port, setting=_PORT_SETTING),
-            Inside(settings),
+            inside,
             what="a matcher, which matches publishes with registrations; this port is for looking in",
             api="matcher",
             make_worker=lambda stop: MatcherWorker(settings, stop, tracer, tenancy, clock),
             routes=lambda current: _routes(current, settings),
             on_reload=metrics.RELOADS.inc,
-            beside=lambda current, port: _node(settings, current, port),
+            beside=lambda current, port: _beside(settings, inside, current, port),
         )
     finally:
         tenancy.stop()
@@ -56,6 +60,14 @@ def run(settings: MatcherSettings) -> int:
             tracer.close()
     log.info("matcher stopped")
     return code
+
+
+@contextmanager
+def _beside(
+    settings: MatcherSettings, inside: Inside, current: CurrentWorker[MatcherWorker], port: int
+) -> Iterator[None]:
+    with _node(settings, current, port), watched_deaths(settings, inside, current.readiness):
+        yield
 
 
 def _node(settings: MatcherSettings, current: CurrentWorker[MatcherWorker], port: int) -> NodeWriter:
