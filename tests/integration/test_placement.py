@@ -1,7 +1,9 @@
 """Which gateway a client has, with real processes: the directory, a gateway that is nearly full, and a crowd."""
 
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,6 +25,9 @@ pytestmark = pytest.mark.kafka
 DOMAIN, GROUP = "animal.observer", "region-1"
 LIMIT = 20
 PER_S = 20
+EVENED = 30
+_PORTS = ("gateway_port", "gateway_web_port", "gateway_http_port")
+_RUN_COMMAND = "from coldnotify_cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +106,57 @@ def test_above_its_mark_a_gateway_sends_on_who_knows_another(stacks: Stacks, tmp
         alone = [said("moves", 0), said("home", CAPABILITY_MOVES | CAPABILITY_AT_HOME)]
     assert set(full) == {None}
     assert alone == [None, None]
+
+
+class HurriedGateway(RunningCommand):
+    """A gateway whose balance takes seconds, not minutes."""
+
+    def __init__(self, output: Path, **environ: str) -> None:
+        times = "rules.ABOVE_FOR_S, rules.A_MINUTE, rules.REST_S = 2.0, 1.0, 5.0"
+        self._hurried = f"from coldnotify_common.placement import fair_shares as rules; {times}; {_RUN_COMMAND}"
+        super().__init__(output, "gateway", **environ)
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        with self.output_file.open("ab") as file:
+            return subprocess.Popen(
+                [sys.executable, "-c", self._hurried, "gateway"],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=self._environ,
+            )
+
+
+def test_after_a_restart_balance_evens_three_gateways_out(stacks: Stacks, tmp_path: Path) -> None:
+    # The stack's own gateway is to have no clients.
+    with stacks.running(tmp_path, node_weight="0") as up, ExitStack() as stack:
+        ports = [{name: str(free_port()) for name in _PORTS} for _ in range(3)]
+
+        def start(n: int) -> HurriedGateway:
+            running = HurriedGateway(tmp_path / f"{n}.log", **up.in_kafka, **ports[n], gateway_balance="yes")
+            stack.enter_context(running).wait_port_ready(int(ports[n]["gateway_http_port"]))
+            return running
+
+        def sessions(numbers: Sequence[int] = range(3)) -> list[int]:
+            shown = [get_json(f"http://127.0.0.1:{ports[n]['gateway_http_port']}/v1/gateway") for n in numbers]
+            return [sum(partition["sessions"] for partition in one["partitions"]) for one in shown]
+
+        gateways = [start(n) for n in range(3)]
+        told = [Recorder() for _ in range(EVENED)]
+        for n, one in enumerate(told):
+            connection = Connection(address=[f"127.0.0.1:{port['gateway_port']}" for port in ports])
+            ou = Notify(domain=DOMAIN, group_id=GROUP, client_id=f"e-{n}", state=State(None), connection=connection)
+            ou.register("x").subscribe(one)
+            ou.connect()
+            stack.callback(ou.disconnect)
+        wait_for(lambda: sum(sessions()) == EVENED, "all are connected")
+        before = sessions()
+        gateways[0].kill()
+        wait_for(lambda: sum(sessions([1, 2])) == EVENED, "all are elsewhere")
+        start(0)
+        back, begun_s = sessions(), time.monotonic()
+        wait_for(lambda: min(sessions()) >= EVENED / 3 * 0.8 and sum(sessions()) == EVENED, "evened out", 200)
+        print(f"{before}, back {back}, {time.monotonic() - begun_s:.0f} s later {sessions()}")
+        with up.publisher() as publisher:
+            publisher.publish(DOMAIN, GROUP, "x", version=1)
+        wait_for(lambda: all(one.newest("x") == 1 for one in told), "everybody is told")

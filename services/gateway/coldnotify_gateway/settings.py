@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from coldnotify_common.placement.isolation import ISOLATED_AFTER_S_MIN
 from coldnotify_common.security.address_settings import AddressSettings
 from coldnotify_common.security.inside import InsideSettings
 from coldnotify_common.security.shares import share_of
@@ -37,6 +38,12 @@ def peers_of(text: str) -> list[tuple[str, int]]:
         except ValueError as error:
             raise ValueError(f"{word[:80]!r} {error}") from None
     return found
+
+
+def check_isolated_after(seconds: float) -> None:
+    """Raises ValueError if gateways that Kafka has left together could take each other for better ones."""
+    if 0 < seconds < ISOLATED_AFTER_S_MIN:
+        raise ValueError(f"is {seconds:g}, neither 0 nor at least {ISOLATED_AFTER_S_MIN:g}")
 
 
 def check_host_ports(text: str) -> None:
@@ -135,6 +142,7 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         "seconds without any answer of Kafka after which other gateways are asked if Kafka answers them; if so, "
         "clients are sent away; 0: never",
         minimum=0,
+        check=check_isolated_after,
     )
     gateway_peers: str = setting(
         "",

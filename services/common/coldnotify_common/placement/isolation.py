@@ -9,6 +9,9 @@ ASK_EVERY_S = 5.0
 HEARD_S = 5.0
 """A gateway to which Kafka has not answered for so long is not ready. So among gateways that Kafka has left at once,
 nobody takes another for a better one."""
+ISOLATED_AFTER_S_MIN = HEARD_S + 3.0
+"""Shortest silence after which others are asked. Statistics show an answer up to a second late, and gateways lose Kafka
+within a second or two of each other."""
 _TICK_S_MAX = 1.0
 """Longest silence that one tick adds: a gateway that stood still itself has listened to nobody."""
 
