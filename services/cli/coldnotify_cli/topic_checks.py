@@ -48,14 +48,14 @@ def topic_findings(settings: DoctorSettings, admin: AdminClient) -> Iterable[Che
         if refusal not in losing:
             words = "`apply` does not do that; are --partitions and --replication right?"
             yield CheckFinding(BAD, "topics", str(refusal), words)
-    yield from _shares(settings, admin)
+    yield from uneven_shares(settings, admin)
     if not plan.changes and not plan.refusals:
         each = number_of(copies, "copy", "copies")
         words = f"{len(specs)} under {settings.topics_prefix}, as topics.yaml wants them, {each} each"
         yield CheckFinding(OK, "topics", words)
 
 
-def _shares(settings: DoctorSettings, admin: AdminClient) -> Iterable[CheckFinding]:
+def uneven_shares(settings: DoctorSettings, admin: AdminClient) -> Iterable[CheckFinding]:
     """Warns of fewer than two partitions for each matcher: shares are uneven then, and one more may have none."""
     group = settings.topics.group("matcher")
     asked = admin.describe_consumer_groups([group], request_timeout=settings.doctor_timeout_s)

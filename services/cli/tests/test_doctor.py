@@ -8,10 +8,12 @@ import resource
 import shlex
 import socket
 import time
+from concurrent.futures import Future
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -20,6 +22,7 @@ from coldnotify_cli.checkup import all_checks
 from coldnotify_cli.findings import BAD, OK, WARNING, CheckFinding
 from coldnotify_cli.service_checks import service_findings
 from coldnotify_cli.settings import DoctorSettings
+from coldnotify_cli.topic_checks import uneven_shares
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka.broker import EmbeddedBroker
@@ -328,3 +331,26 @@ def test_few_open_files_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     (one,) = checkup._open_files(DoctorSettings(**HERE))  # type: ignore[arg-type]
     assert (one.state, "4096" in one.words) == (WARNING, True)
+
+
+class GroupAdmin:
+    """Kafka's answers about the matchers' group, and the topic of objects."""
+
+    def __init__(self, matchers: int, partitions: int) -> None:
+        self._matchers, self._partitions = matchers, partitions
+
+    def describe_consumer_groups(self, groups: list[str], **_options: object) -> dict[str, Future[SimpleNamespace]]:
+        answer = Future[SimpleNamespace]()
+        answer.set_result(SimpleNamespace(members=[None] * self._matchers))
+        return dict.fromkeys(groups, answer)
+
+    def list_topics(self, topic: str, _timeout_s: float) -> SimpleNamespace:
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=dict.fromkeys(range(self._partitions)))})
+
+
+@pytest.mark.parametrize(("matchers", "partitions", "warns"), [(0, 2, False), (4, 8, False), (5, 8, True)])
+def test_fewer_than_two_partitions_for_each_matcher_are_warned_of(matchers: int, partitions: int, warns: bool) -> None:
+    admin = cast(AdminClient, GroupAdmin(matchers, partitions))
+    found = list(uneven_shares(DoctorSettings(), admin))
+    assert [one.state for one in found] == [WARNING] * warns
+    assert all("8 partitions for 5 matchers" in one.words and "topics copy" in one.todo for one in found)
