@@ -36,6 +36,8 @@ class JudgedClient:
     """The newest version that its application was told; 0: none was."""
     acknowledged: list[tuple[float, int]]
     """The times at which publishes of its object were acknowledged (Unix time), and their versions; both rise."""
+    grace_s: float = 0.0
+    """Publishes that were acknowledged so long before `fresh_as_of`, or less, are not owed."""
     settled_at: float = float("inf")
     """The time from which on its registration is settled."""
     samples: list[FreshSample] = field(default_factory=list)
@@ -56,7 +58,7 @@ class JudgedClient:
             self.faults.append(f"caught up, and fresh as of {said.as_of} at {said.at}")
         if said.as_of is None or said.as_of < self.settled_at:
             return
-        due = max((version for at, version in list(self.acknowledged) if at < said.as_of), default=0)
+        due = max((version for at, version in list(self.acknowledged) if at < said.as_of - self.grace_s), default=0)
         if said.told < due:
             self.faults.append(f"fresh as of {said.as_of:.3f} at {said.at:.3f}, told {said.told}, not {due}")
 

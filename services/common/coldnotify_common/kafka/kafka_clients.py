@@ -19,11 +19,6 @@ _logger = logging.getLogger("kafka")
 _ERROR_LOG_INTERVAL_S = 10
 """Minimum interval of error log lines: librdkafka reports the same error at each attempt to connect."""
 _ADMIN_IN_VAIN_S_MAX = 15.0
-_LEADERS: dict[str, Any] = {
-    # The default is five minutes. A node that is cut off from the others goes on answering who asks it, from a log that
-    # is behind; whoever asks another node for the leaders learns better.
-    "topic.metadata.refresh.interval.ms": 5_000
-}
 READING_BOUNDS = {
     "fetch.max.bytes": 8 * 1024 * 1024,
     # Also limits the unpacked size of a zstd batch: a few hundred bytes could become 100 MB in each process that reads
@@ -72,6 +67,9 @@ def _common_config(settings: ServiceSettings) -> dict[str, Any]:
         "socket.keepalive.enable": True,
         # Gives up a connection that does not answer after this time; the default is a minute.
         "socket.timeout.ms": 15_000,
+        # The default is five minutes. A node that is cut off from the others goes on answering who asks it, from a log
+        # that is behind; whoever asks another node for the leaders learns better.
+        "topic.metadata.refresh.interval.ms": 5_000,
         **read_options(settings.kafka_config),
     }
 
@@ -84,7 +82,6 @@ def consumer_config(settings: ServiceSettings, group_id: str, *, name: str = "",
     """
     return {
         **READING_BOUNDS,
-        **_LEADERS,
         **_common_config(settings),
         "group.id": group_id,
         "enable.auto.commit": False,
@@ -129,7 +126,7 @@ def connect(client: Producer | Consumer, timeout_s: float = 1.0) -> None:
 
 def admin_config(settings: ServiceSettings) -> dict[str, Any]:
     """Returns the configuration of an AdminClient."""
-    return {**_LEADERS, **_common_config(settings)}
+    return _common_config(settings)
 
 
 def _dotted(options: dict[str, object]) -> dict[str, object]:
