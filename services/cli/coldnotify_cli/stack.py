@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from string import Formatter
 
@@ -29,6 +30,7 @@ from coldnotify_parts.row import PartRow
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_cli import parts_in_kafka
+from coldnotify_cli.dead_matchers import remove_dead_matcher
 from coldnotify_cli.existing_kafka import ExistingKafka
 from coldnotify_cli.kafka_parts import check_nodes, parts_of
 from coldnotify_cli.settings import UpSettings
@@ -208,6 +210,20 @@ class Stack:
             ready_timeout_s=settings.up_ready_timeout_s,
             needed=row.needed,
             awaited=row.awaited,
+            after_death=self._after_death(row, number),
+        )
+
+    def _after_death(self, row: PartRow, number: int) -> Callable[[], None] | None:
+        """Returns a function that has the other matchers take over at once; None if there are none, or another part."""
+        if row.name != "matcher" or self._settings.matchers == 1:
+            return None
+        settings = self._settings
+        return partial(
+            remove_dead_matcher,
+            self._kafka.bootstrap,
+            settings.kafka_config if settings.kafka else "",
+            settings.topics.group("matcher"),
+            f"matcher-{number}",
         )
 
     def _flags(self, row: PartRow, number: int) -> list[str]:

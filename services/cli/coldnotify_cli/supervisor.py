@@ -112,6 +112,7 @@ class Part:
         needed: bool = True,
         awaited: bool = True,
         last_words: Callable[[], str] = lambda: "",
+        after_death: Callable[[], object] | None = None,
     ) -> None:
         """`unready`: returns None if the part is ready, else why not; it may take some seconds to answer.
 
@@ -120,6 +121,8 @@ class Part:
         `needed`: true if the others are useless without it. A part that is not needed is restarted however often it
         dies, and nobody waits for it. `awaited`: true if the parts of the next stage are started only when it is ready,
         because they could do nothing before, or would report errors.
+
+        `after_death`: called in a thread when it has died; the next start waits for its end, which must come soon.
         """
         self.name = name
         self.needed = needed
@@ -128,6 +131,8 @@ class Part:
         self.ready = False
         self._start = start
         self._last_words = last_words
+        self._after_death = after_death
+        self._follow_up: threading.Thread | None = None
         self._unready = unready
         self._ready_timeout_s = ready_timeout_s
         self._deaths_s: deque[float] = deque()
@@ -140,7 +145,7 @@ class Part:
     def turn(self, now_s: float) -> None:
         """Look after the part. Raises KeepsDying, NotReady."""
         if self.process is None:
-            if now_s >= self._start_at_s:
+            if now_s >= self._start_at_s and (self._follow_up is None or not self._follow_up.is_alive()):
                 self._begin(now_s)
         elif (status := self.process.poll()) is not None:
             self._on_death(f"by signal {-status}" if status < 0 else f"with exit code {status}", now_s)
@@ -197,6 +202,9 @@ class Part:
                 f"{self.name} keeps dying: {len(self._deaths_s)} times within {DEATHS_WINDOW_S:.0f} s, last {how}"
                 + (f". Its log ends:\n{words}" if words else "")
             )
+        if self._after_death is not None:
+            self._follow_up = threading.Thread(target=self._after_death, daemon=True)
+            self._follow_up.start()
         delay_s = min(RESTART_DELAY_FIRST_S * 2 ** min(len(self._deaths_s) - 1, 10), RESTART_DELAY_MAX_S)
         self._start_at_s = now_s + delay_s
         log.warning("died, is started again", part=self.name, how=how, delay_s=delay_s)

@@ -36,10 +36,19 @@ class FakePart:
         unready: Callable[[], str | None] = lambda: None,
         needed: bool = True,
         awaited: bool = True,
+        after_death: Callable[[], object] | None = None,
     ) -> None:
         self.started: list[FakeProcess] = []
         self.obstacle: Exception | None = None
-        self.part = Part(name, self._start, unready, ready_timeout_s=30, needed=needed, awaited=awaited)
+        self.part = Part(
+            name,
+            self._start,
+            unready,
+            ready_timeout_s=30,
+            needed=needed,
+            awaited=awaited,
+            after_death=after_death,
+        )
 
     def _start(self) -> FakeProcess:
         if self.obstacle is not None:
@@ -91,6 +100,30 @@ def test_a_part_that_dies_is_started_again_after_a_delay_that_grows() -> None:
         now_s += delay_s + 0.01
         fake.until_ready(now_s)
         assert len(fake.started) == deaths + 1
+
+
+def test_a_part_is_started_again_only_behind_its_follow_up() -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def follow_up() -> None:
+        begun.set()
+        assert done.wait(60)
+
+    one = FakePart(after_death=follow_up)
+    one.until_ready(0)
+    assert not begun.is_set()
+    one.started[0].status = -9
+    one.part.turn(10)
+    wait_for(begun.is_set)
+    one.part.turn(20)
+    assert len(one.started) == 1
+    done.set()
+
+    def started_again() -> bool:
+        one.part.turn(20)
+        return len(one.started) == 2
+
+    wait_for(started_again)
 
 
 def test_a_part_that_keeps_dying_is_given_up() -> None:
