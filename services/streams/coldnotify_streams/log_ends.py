@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, ask_twice, consumer_config
 from coldnotify_common.settings import ServiceSettings
-from confluent_kafka import OFFSET_END, Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, OFFSET_INVALID, Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TIMEOUT_S = 10.0
@@ -118,6 +118,8 @@ def _offsets(
     def ask(limit_s: float) -> dict[tuple[str, int], int]:
         answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=limit_s)
         found = {(tp.topic, tp.partition): future.result(limit_s + 5) for tp, future in answers.items()}
+        if any(one.offset == OFFSET_INVALID for one in found.values()):
+            raise TimeoutError  # that is how librdkafka says that a node has not answered
         if not all(leads(*place, one.leader_epoch) for place, one in found.items()):
             raise TimeoutError  # a node that leads no more
         return {place: one.offset for place, one in found.items()}

@@ -14,7 +14,7 @@ from coldnotify_streams import log_ends as module
 from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.waiting import wait_for
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 TOPICS = TopicNames()
@@ -150,3 +150,9 @@ def test_an_answer_of_a_node_that_was_deposed_counts_for_nothing(
             ends.uncommitted([place])
     else:
         assert ends.uncommitted([place]) == {place: end}
+
+
+def test_a_node_that_did_not_answer_has_no_end() -> None:
+    admin = AnsweringAdmin(OFFSET_INVALID, None)
+    with pytest.raises(KafkaUnavailable, match="where partitions end"):
+        log_ends(cast(AdminClient, admin), [("topic", 0)])
