@@ -97,3 +97,17 @@ def test_channels_are_followed_until_unsubscribed(tmp_path: Path) -> None:
     told.read_on()
     assert told.following == {}, "who has lost its state subscribes anew"
     history.close()
+
+
+def test_a_client_is_stale_until_it_says_otherwise_in_its_present_connection(tmp_path: Path) -> None:
+    history = HistoryFile(tmp_path / "a.jsonl")
+    told = ToldFiles([tmp_path / "a.jsonl"])
+    history.write("connecting", client="d/g/raw")
+    for as_of, stale in ((None, True), (15_900_000, True), (16_100_000, False)):
+        history.write("fresh", client="d/g/c", asked=30_000_000, as_of=as_of, keepalive_s=2)
+        told.read_on()
+        assert told.stale == {"d/g/c": stale}
+    history.write("connecting", client="d/g/c")
+    told.read_on()
+    assert told.stale == {"d/g/c": True}
+    history.close()
