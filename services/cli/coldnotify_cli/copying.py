@@ -1,7 +1,10 @@
 """`coldnotify topics copy`: the order in which an installation moves to another prefix, and what is printed of it."""
 
+import json
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from click import UsageError
 from coldnotify_common.kafka.kafka_options import read_options
@@ -14,6 +17,9 @@ from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import TopicsSettings
 from coldnotify_cli.topics_copy import TopicsCopy
 
+Say = Callable[..., None]
+"""Prints lines of progress."""
+
 _SAY_S = 5.0
 _AGAIN_S = 1.0
 _BEHIND_MAX = 2_000
@@ -25,8 +31,10 @@ _LEFT = {
 }
 
 
-def run_copy(settings: TopicsSettings, to_prefix: str, what: str) -> int:
+def run_copy(settings: TopicsSettings, to_prefix: str, what: str, *, as_json: bool = False) -> int:
     """Runs the command; `what`: follow, switch, cancel, or "" to copy up to the present end.
+
+    `as_json`: the result is one JSON object, and progress goes to stderr.
 
     Raises CopyError, KafkaException, UsageError, and what topic_plan.create_missing raises.
     """
@@ -44,36 +52,42 @@ def run_copy(settings: TopicsSettings, to_prefix: str, what: str) -> int:
         replication=settings.replication,
         timeout_s=settings.topics_timeout_s,
     )
+    say = partial(echo, err=as_json)
     if what == "cancel":
         copy.open_again()
-        echo(f"{settings.topics_prefix}* take records again")
-        return 0
-    if copy.is_complete:
-        echo(_then(to_prefix))
-        return 0
+        say(f"{settings.topics_prefix}* take records again")
+    elif copy.is_complete:
+        say(_then(to_prefix))
+    else:
+        _copied(copy, settings, target, what, say)
+    if as_json:
+        echo(json.dumps({"records": copy.records, "complete": copy.is_complete, **copy.counts}))
+    return 0
+
+
+def _copied(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames, what: str, say: Say) -> None:
     copy.make_topics()
     try:
-        _until_done(copy, settings, target, what)
+        _until_done(copy, settings, target, what, say)
     except KeyboardInterrupt:
         if what == "switch":
             raise
     finally:
         copy.close()
-    return 0
 
 
-def _until_done(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames, what: str) -> None:
+def _until_done(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames, what: str, say: Say) -> None:
     """Begins again after an error of Kafka's: with --follow for ever, else for --topics-timeout-s."""
     failing_s = None
     while True:
         try:
             copy.begin()
-            _catch_up(copy)
+            _catch_up(copy, say)
             failing_s = None
             if what == "follow":
-                _follow(copy)
+                _follow(copy, say)
             elif what == "switch":
-                _switch(copy, settings, target)
+                _switch(copy, settings, target, say)
             return
         except KafkaException as error:
             now_s = time.monotonic()
@@ -86,39 +100,39 @@ def _until_done(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames, 
         time.sleep(_AGAIN_S)
 
 
-def _catch_up(copy: TopicsCopy) -> None:
+def _catch_up(copy: TopicsCopy, say: Say) -> None:
     begun_s, ends = time.monotonic(), copy.ends()
     while not copy.copy_on(_SAY_S, ends):
         now = copy.progress(ends)
-        echo(f"{number_of(now.records, 'record')} copied, {now.behind} offsets to go")
+        say(f"{number_of(now.records, 'record')} copied, {now.behind} offsets to go")
     spent_s = time.monotonic() - begun_s
-    echo(f"{number_of(copy.progress(ends).records, 'record')} copied, up to the end as of {spent_s:.1f} s ago")
+    say(f"{number_of(copy.progress(ends).records, 'record')} copied, up to the end as of {spent_s:.1f} s ago")
     for name, words in _LEFT.items():
         if copy.counts[name]:
-            echo(words.format(number_of(copy.counts[name], "record")))
+            say(words.format(number_of(copy.counts[name], "record")))
 
 
-def _follow(copy: TopicsCopy) -> None:
+def _follow(copy: TopicsCopy, say: Say) -> None:
     while True:
         copy.copy_on(_SAY_S)
         now = copy.progress(copy.ends())
-        echo(f"{number_of(now.records, 'record')} copied, {now.behind} offsets behind")
+        say(f"{number_of(now.records, 'record')} copied, {now.behind} offsets behind")
 
 
-def _switch(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames) -> None:
+def _switch(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames, say: Say) -> None:
     while copy.progress(ends := copy.ends()).behind > _BEHIND_MAX:
         copy.copy_on(_SAY_S, ends)
     begun_s = time.monotonic()
-    echo(f"{datetime.now(UTC):%H:%M:%S} UTC: {settings.topics_prefix}* take no records any more")
+    say(f"{datetime.now(UTC):%H:%M:%S} UTC: {settings.topics_prefix}* take no records any more")
     copy.shut()
     ends = copy.ends()
     while not copy.copy_on(_SAY_S, ends):
         if time.monotonic() - begun_s > settings.topics_timeout_s:
             echo("an open transaction holds up the end of a topic, if it goes on: see coldnotify doctor", err=True)
-        echo(f"{copy.progress(ends).behind} offsets to go")
+        say(f"{copy.progress(ends).behind} offsets to go")
     copy.copy_strays(settings.topics.group("matcher"))
     copy.complete()
-    echo(f"complete after {time.monotonic() - begun_s:.1f} s; {_then(target.prefix)}")
+    say(f"complete after {time.monotonic() - begun_s:.1f} s; {_then(target.prefix)}")
 
 
 def _then(prefix: str) -> str:

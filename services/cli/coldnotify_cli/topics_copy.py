@@ -115,6 +115,11 @@ class TopicsCopy:
         self._all_written_s = 0.0
 
     @property
+    def records(self) -> int:
+        """The number of records copied in this run."""
+        return self._records
+
+    @property
     def counts(self) -> dict[str, int]:
         """Records by what was not copied as it was."""
         return self._copied.counts

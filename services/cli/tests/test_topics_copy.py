@@ -3,6 +3,7 @@
 Stands for: copying
 """
 
+import json
 import random
 import subprocess
 import sys
@@ -165,7 +166,9 @@ def test_records_in_wrong_partitions_that_no_matcher_moved_are_copied_last(boots
     writer.stray("g0", b'{"version":7}')
     copy(bootstrap)
     writer.stray("g1", b'{"version":8}')
-    copy(bootstrap, "--switch")
+    said = json.loads(copy(bootstrap, "--switch", "--json"))
+    assert said["complete"]
+    assert said["records"] >= 4
     assert_copied(bootstrap, writer)
 
 

@@ -1,5 +1,6 @@
 """`coldnotify rebalance --plan`: which partition is too much for which matcher, and what would help."""
 
+import json
 import time
 from itertools import islice
 from typing import Any
@@ -18,11 +19,22 @@ _COUNTED = ("position", "requests", "messages")
 
 @click.command("rebalance")
 @click.option(
-    "--plan", "only_plan", is_flag=True, required=True, help="Only say it: matchers divide partitions evenly."
+    "--plan",
+    "only_plan",
+    is_flag=True,
+    required=True,
+    help="Print the plan; nothing is moved.",
 )
-@click.option("--seconds", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="How long to look.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 600),
+    default=10.0,
+    show_default=True,
+    help="Time for which records are counted.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @settings_options(HttpNodeSettings)
-def command_rebalance(only_plan: bool, seconds: float, settings: HttpNodeSettings) -> int:
+def command_rebalance(only_plan: bool, seconds: float, as_json: bool, settings: HttpNodeSettings) -> int:
     """Say which partition is too much for which matcher, and what more matchers or partitions would do."""
     del only_plan
     node = HttpNode(settings)
@@ -38,7 +50,11 @@ def command_rebalance(only_plan: bool, seconds: float, settings: HttpNodeSetting
     listed = islice(node.items("groups", limit=_GROUPS_MAX), _GROUPS_MAX)
     groups = [GroupLoad(one["domain"], one["group"], one["publishes"] or 0) for one in listed]
     cores = {one["address"]: one.get("cpu") for one in node.items("matchers", limit=_GROUPS_MAX)}
-    echo(*plan(loads, groups, cores, seconds))
+    lines = plan(loads, groups, cores, seconds)
+    if as_json:
+        echo(json.dumps({"seconds": seconds, "partitions": [one._asdict() for one in loads], "plan": lines}))
+        return 0
+    echo(*lines)
     return 0
 
 

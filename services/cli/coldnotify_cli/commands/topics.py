@@ -121,8 +121,9 @@ def dump(history: Path, no_channels: bool, as_json: bool, settings: TopicsSettin
 @click.option(
     "--cancel", is_flag=True, help="Have the old topics take records again, after a --switch that did not end."
 )
+@_json_option
 @settings_options(TopicsSettings)
-def copy(to_prefix: str, follow: bool, switch: bool, cancel: bool, settings: TopicsSettings) -> int:
+def copy(to_prefix: str, follow: bool, switch: bool, cancel: bool, as_json: bool, settings: TopicsSettings) -> int:
     """Copy all topics under another prefix, with another number of partitions. Each call goes on where one ended.
 
     Copied are objects, descriptions, registrations, channels, agreements and usage. Without an option: up to where the
@@ -138,7 +139,7 @@ def copy(to_prefix: str, follow: bool, switch: bool, cancel: bool, settings: Top
         raise click.UsageError("--follow, --switch and --cancel exclude each other")
     what = "follow" if follow else "switch" if switch else "cancel" if cancel else ""
     try:
-        return run_copy(settings, to_prefix, what)
+        return run_copy(settings, to_prefix, what, as_json=as_json)
     except (CopyError, TopicsNotAppliedError, TopicsRefusedError) as error:
         raise click.ClickException(str(error)) from None
     except KafkaException as error:
