@@ -28,6 +28,8 @@ _ANY_PARTITION = -1
 """librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
 
 
+_CLAIMS = b"@"
+"""The beginning of the keys of claims: no name of a client has it."""
 _SMALL_BYTES = 64 * 1024
 """Every topic takes such a record. Where Kafka says that it is too large, the topic takes none: it was copied under
 another prefix."""
@@ -153,5 +155,10 @@ class Writer:
 
 
 def _is_shut(error: KafkaError, message: Message) -> bool:
-    """Returns true if the topic takes no record at all: this one is as good as any."""
-    return error.code() == KafkaError.MSG_SIZE_TOO_LARGE and len(message.value() or b"") <= _SMALL_BYTES
+    """Returns true if the topic takes no record at all: this one is as good as any.
+
+    A claim that is refused is told, and written again, by itself.
+    """
+    is_claim = (message.key() or b"").startswith(_CLAIMS)
+    small = len(message.value() or b"") <= _SMALL_BYTES
+    return error.code() == KafkaError.MSG_SIZE_TOO_LARGE and small and not is_claim
