@@ -574,7 +574,9 @@ class World:
                 break
         if wrong:
             raise Broken("; ".join(wrong))
-        self.trace.event("end", connected=[client.key for client in online])
+        # One that does not know yet that its connection is dead is not connected.
+        connected = [client.key for client in online if client.link is not None and not client.link.is_cut]
+        self.trace.event("end", connected=connected)
 
 
 def client_wanted(client: SimulatedClient) -> set[str]:

@@ -1,11 +1,13 @@
 """The world keeps its history true: what a record means is what it says there."""
 
+from functools import partial
+
 from coldnotify._core.interests.since import OLDEST
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import second_opinion
-from coldnotify_simulation.scripted import connected
+from coldnotify_simulation.scripted import connected, link_of
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
 
 TOPICS = TopicNames()
@@ -78,3 +80,14 @@ def test_a_client_registers_channels_from_where_it_is_once_two_topics_are_lost()
     world.lose_topic(TOPICS.sessions)
     world.settle([client])
     assert world.wrong_at_rest([client]) == []
+
+
+def test_a_client_on_a_dead_connection_is_not_connected_at_the_end() -> None:
+    """It has not noticed by then: it is caught up, and hears nothing."""
+    world = connected("a")
+    (client,) = world.clients
+    cut = partial(link_of(client).cut, "died", client_notices_s=float("inf"), gateway_notices_s=float("inf"))
+    world.clock.later(20.0, cut)
+    world.settle([client])
+    assert link_of(client).is_cut
+    assert [one["connected"] for one in world.trace.history if one["event"] == "end"] == [[]]
