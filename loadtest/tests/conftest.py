@@ -1,4 +1,7 @@
-"""Fixtures of the tests of experiments: their servers use the Kafka that a worker's tests share, one after another."""
+"""Fixtures of the tests of experiments: their servers use the Kafka that a worker's tests share, one after another.
+
+A server that is started beside one that has it gets a Kafka of its own.
+"""
 
 import json
 from collections.abc import Callable
@@ -16,14 +19,23 @@ from coldnotify_testkit.kafka import delete_topics
 
 
 class _Lent(EmbeddedBroker):
-    """The worker's broker: it runs already, its topics go at the start and at the end. With users it is a real one."""
+    """The worker's broker: it runs already, its topics go at the start and at the end.
+
+    With users, or beside another server, it is a real one.
+    """
 
     config: BrokerConfig
     _lender: Callable[[], EmbeddedBroker]
+    _lent: set[int]
+    """The ids of the servers' brokers that it is lent to: one at most."""
 
-    def __init__(self, _data_dir: Path, **_options: object) -> None:
+    def __init__(self, data_dir: Path, **options: Any) -> None:
+        if self._lent:
+            super().__init__(data_dir, **options)
+            return
         self._broker = self._lender()
         self.config = self._broker.config
+        self._lent.add(id(self))
 
     @property
     def pid(self) -> int:
@@ -47,6 +59,7 @@ class _Lent(EmbeddedBroker):
         if not self._is_lent:
             return super().stop(timeout)
         delete_topics(self.bootstrap, TopicNames())
+        self._lent.discard(id(self))
         return None
 
 
@@ -54,7 +67,9 @@ class _Lent(EmbeddedBroker):
 def _servers_share_a_kafka(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Its broker is started by the first server. Services are forked."""
     broker: Callable[[], EmbeddedBroker] = lambda: request.getfixturevalue("kafka")  # noqa: E731
-    monkeypatch.setattr(servers, "EmbeddedBroker", type("Lent", (_Lent,), {"_lender": staticmethod(broker)}))
+    monkeypatch.setattr(
+        servers, "EmbeddedBroker", type("Lent", (_Lent,), {"_lender": staticmethod(broker), "_lent": set()})
+    )
     monkeypatch.setattr(servers, "spawn", zygote.spawn)
 
 

@@ -471,7 +471,7 @@ class SimulatedClient(SimulatedProcess):
         self._main = self.driver.main_link
         self._since, self._beside_since = self._beside_since, None
         link = self.links[self._main]
-        self.trace(self.name, "moves to", link.gateway)
+        self.trace(self.name, "moves to", link.gateway.name)
         self.moves += 1
         self.world.on_moves(self, link)
         for data in self._kept:

@@ -37,6 +37,8 @@ class ClientEnd(LinkEnd, Protocol):
 class GatewayEnd(LinkEnd, Protocol):
     """The interface of a gateway that a link uses."""
 
+    name: str
+
     def on_broken(self, link: SimulatedLink) -> None:
         """The link has ended."""
 

@@ -81,6 +81,6 @@ def test_a_missing_topic_is_waited_for_and_one_made_anew_is_read(fresh_kafka: Em
         wait_for(lambda: "does not exist" in (reader.unknown or ""), "it is missing")
         assert ids(reader) == ["g-1"], "what is known stays"
         with writing(fresh_kafka, "g-2", [STATE]):
-            topic_plan.create_missing(admin, topics.load())
+            topic_plan.create_missing(admin, topics.load(topics.EMBEDDED_PARTITIONS))
             wait_for(lambda: ids(reader) == ["g-1", "g-2"], "both are known again", 60)
             assert reader.unknown is None

@@ -288,7 +288,7 @@ def test_a_tenant_is_held_to_its_agreement(fresh_kafka: EmbeddedBroker, start: S
 def test_it_waits_for_its_topics_and_says_so(fresh_kafka: EmbeddedBroker, start: Start) -> None:
     kafka = fresh_kafka.bootstrap
     admin = AdminClient({"bootstrap.servers": kafka})
-    for done in admin.delete_topics([topics.load()[-1].name]).values():
+    for done in admin.delete_topics([TOPICS.usage_state]).values():
         done.result(60)
     worker = start()
     wait_for(lambda: "coldnotify topics apply" in worker.get("/readyz")[1], "what is missing is said")
