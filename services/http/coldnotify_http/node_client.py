@@ -25,8 +25,12 @@ from coldnotify_http.node_addresses import NodeAddresses, SeenNodes
 from coldnotify_http.settings import HttpSettings
 
 NO_MATCHER = "no matcher is known: none has a record in the nodes topic (COLDNOTIFY_MATCHER / --matcher names some)"
-_NOT_HERE = frozenset((503, 405))
+_UNSERVED = 503
+_NOT_HERE = frozenset((_UNSERVED, 405))
 """405: a matcher of a release that knows no such request. Another may serve the group."""
+_TAKEOVER_S = 2.0
+"""Nine of ten takeovers by a matcher that runs already are shorter."""
+_ASK_AGAIN_S = 0.2
 _ANSWER_BYTES_MAX = 8 * 1024 * 1024
 """A page of a thousand items is far smaller."""
 _CONNECTIONS_MAX = 32
@@ -128,25 +132,38 @@ class NodeClient:
     ) -> NodeAnswer:
         """The answer of the matcher that serves it: 200, 400, 404 or 409. Raises NobodyAnswers. `who`: asks for it.
 
-        With another method all are asked, too: one that does not serve the group does nothing.
+        With another method all are asked, too: one that does not serve the group does nothing. While nobody serves it,
+        because its partition is taken over, they are asked again, for _TAKEOVER_S.
         """
-        matchers = self.matchers
-        if not matchers:
-            raise NobodyAnswers(NO_MATCHER)
+        until_s = time.monotonic() + min(self._timeout_s, _TAKEOVER_S)
+        while True:
+            matchers = self.matchers
+            if not matchers:
+                raise NobodyAnswers(NO_MATCHER)
+            found, refused = await self._one_of(matchers, path, method, body, who)
+            if found is not None:
+                return found
+            if time.monotonic() > until_s or not _is_between(refused):
+                raise NobodyAnswers("; ".join(f"matcher {one.address}: {one.error}" for one in refused), refused)
+            await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def _one_of(
+        self, matchers: Sequence[str], path: str, method: str, body: bytes | None, who: Who
+    ) -> tuple[NodeAnswer | None, list[NodeAnswer]]:
+        """Returns the answer of the one that serves it, or None; and the answers of those that do not."""
         tasks = [asyncio.ensure_future(self._ask(one, path, method=method, body=body, who=who)) for one in matchers]
         refused: dict[str, NodeAnswer] = {}
         try:
             for task in asyncio.as_completed(tasks):
                 answer = await task
                 if answer.status and answer.status not in _NOT_HERE:
-                    return answer
+                    return answer, []
                 refused[answer.address] = answer
         finally:
             for one in tasks:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        answers = [refused[one] for one in matchers if one in refused]
-        raise NobodyAnswers("; ".join(f"matcher {one.address}: {one.error}" for one in answers), answers)
+        return None, [refused[one] for one in matchers if one in refused]
 
     async def every_matcher(
         self, path: str, method: str = "GET", body: bytes | None = None, *, text: bool = False, who: Who = None
@@ -204,6 +221,13 @@ class NodeClient:
             return _failed(address, str(error) or type(error).__name__)
         except ValueError:
             return _failed(address, "its answer is not JSON")
+
+
+def _is_between(refused: Sequence[NodeAnswer]) -> bool:
+    """Returns true if a matcher that answers may serve the partition soon, and no request is under way."""
+    return any(one.status == _UNSERVED for one in refused) and all(
+        one.status in _NOT_HERE or not one.reached for one in refused
+    )
 
 
 def _silent(addresses: NodeAddresses) -> list[NodeAnswer]:

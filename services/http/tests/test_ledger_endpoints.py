@@ -74,6 +74,23 @@ async def test_the_matcher_that_serves_the_group_answers() -> None:
         assert body["raw"] == f"{OBJECT}/lacking?version=5&limit=2"
 
 
+async def test_a_takeover_is_waited_for() -> None:
+    asked = 0
+
+    async def takes_over(_request: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        if asked <= 2:
+            return web.json_response({"error": "d/g is not served by this matcher (now)"}, status=503)
+        return web.json_response({"lacking": 1})
+
+    async with AsyncExitStack() as stack:
+        matcher = await stack.enter_async_context(served(web.get("/v1/{any:.*}", takes_over)))
+        url = await stack.enter_async_context(node([matcher, "127.0.0.1:1"]))
+        assert await get(f"{url}{OBJECT}/lacking") == (200, {"lacking": 1}, None)
+        assert asked == 3
+
+
 @pytest.mark.parametrize("path", ["channels?limit=2", "channels/site/tasks?after=a", "queries", "clients/c"])
 async def test_lists_are_the_matchers_own(path: str) -> None:
     listing = web.get("/v1/{any:.*}", answering({"items": []}))
