@@ -14,7 +14,7 @@ from typing import Any
 
 from coldnotify_common.kafka.kafka_clients import READING_BOUNDS
 from coldnotify_common.kafka.message_headers import headers_of
-from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer, bytes_of
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.topic_plan import BEING_COPIED, SHUT_BYTES, TAKES_BYTES
 from coldnotify_kafka.topics import TopicSpec
@@ -304,9 +304,8 @@ class TopicsCopy:
             elif not error.retriable():
                 raise KafkaException(error)
             return
-        record = SourceRecord(
-            *place, offset, _bytes(message.key()), _bytes(message.value()), headers_of(message), message.timestamp()[1]
-        )
+        key, value = bytes_of(message.key()), bytes_of(message.value())
+        record = SourceRecord(*place, offset, key, value, headers_of(message), message.timestamp()[1])
         copied = self._copied.of_stray(record) if self._strays_only else self._copied.of(record)
         if copied is not None:
             self._write(copied)
@@ -389,7 +388,3 @@ class TopicsCopy:
 
 def _copies(topic: Any) -> int:
     return min(len(one.replicas) for one in topic.partitions.values())
-
-
-def _bytes(data: bytes | str | None) -> bytes | None:
-    return data.encode() if isinstance(data, str) else data

@@ -10,15 +10,15 @@ that was deleted and created again is read by a new consumer, because Kafka's cl
 import secrets
 import threading
 import time
-from typing import Self
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka.kafka_clients import TopicLooks, TopicMissing, consumer_config
-from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.record_consumer import TOPIC_IS_ANOTHER, Gap, RecordConsumer, bytes_of
 from coldnotify_common.nodes import Node, NodeTable, SeenNode
+from coldnotify_common.own_thread import OwnThread
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
 
@@ -38,25 +38,17 @@ _ASK_S = 1.0
 _JOIN_S = 3.0
 _PARTITION = 0
 """The topic has one partition, so that its records have one order."""
-_BEGIN_ANEW = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-}
 
 
-class NodesReader:
+class NodesReader(OwnThread):
     """The nodes of the topic. Any thread may ask."""
 
     def __init__(self, settings: ServiceSettings) -> None:
+        super().__init__("nodes-reader", _JOIN_S)
         self._settings = settings
         self._topic = settings.topics.nodes
         self._lock = threading.Lock()
         self._table = NodeTable()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nodes-reader", daemon=True)
         self._end = 0
         """End of the topic when it began to be read."""
         self.loaded = False
@@ -65,23 +57,6 @@ class NodesReader:
         """The reason why nodes are not known: the topic does not exist, or Kafka does not answer; None if they are."""
         self.last_record_s: float | None = None
         """Time at which the last record was read, on the monotonic clock."""
-
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Stops reading, and waits at most _JOIN_S for the thread."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(_JOIN_S)
 
     def nodes(self, role: str = "") -> list[Node]:
         """Returns the nodes of a role, or all of them, that count."""
@@ -175,7 +150,7 @@ class NodesReader:
             now_s = time.monotonic()
             with self._lock:
                 before = self._table.passed_over
-                key, value = _bytes(message.key()), _bytes(message.value())
+                key, value = bytes_of(message.key()), bytes_of(message.value())
                 self._table.on_record(key, value, message.timestamp()[1], now_s)
                 reason = self._table.last_passed_over if self._table.passed_over > before else ""
             self.last_record_s = now_s
@@ -184,7 +159,7 @@ class NodesReader:
             self._on_read((message.offset() or 0) + 1)
         elif error.code() == KafkaError._PARTITION_EOF:
             self.loaded = True
-        elif error.code() in _BEGIN_ANEW:
+        elif error.code() in TOPIC_IS_ANOTHER:
             return False
         else:
             _paced.log("nodes cannot be read", level="warning", error=error.str())
@@ -194,7 +169,3 @@ class NodesReader:
         """Ends the load once all that was there at the start was read. Kafka says the end only after it has waited."""
         if offset >= self._end:
             self.loaded = True
-
-
-def _bytes(data: bytes | str | None) -> bytes | None:
-    return data.encode() if isinstance(data, str) else data

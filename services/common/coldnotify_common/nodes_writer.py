@@ -7,20 +7,18 @@ A missing topic (in a Kafka of release 0.1.0) is said, and tried again and again
 """
 
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Self
 
 import structlog
 from coldnotify_schemas.host_port import host_port, parse_host_port
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka.kafka_clients import TopicLooks, producer_config
+from coldnotify_common.kafka.kafka_clients import TopicLooks, renewed_producer
 from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.nodes import (
     ANONYMOUS,
@@ -34,6 +32,7 @@ from coldnotify_common.nodes import (
     encode_key,
     encode_node,
 )
+from coldnotify_common.own_thread import OwnThread
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings, invalid
 
@@ -41,8 +40,6 @@ _paced = Paced(structlog.get_logger(), every_s=60.0)
 
 _LOOK_S = 0.5
 """Interval of looks at the process: a change of readiness, or of addresses, is written at once."""
-_MESSAGE_TIMEOUT_MS = 10_000
-"""Time after which an unwritten record is dropped, because the next one says more."""
 _QUEUED_MAX = 10
 _RETRY_S = 2.0
 _ASK_S = 1.0
@@ -138,19 +135,18 @@ def principal_of(settings: ServiceSettings) -> str:
     return ANONYMOUS
 
 
-class NodeWriter:
+class NodeWriter(OwnThread):
     """Writes a record every RENEW_S, and at once when `look` returns another readiness or other ports."""
 
     def __init__(self, settings: ServiceSettings, role: str, node_id: str, look: Callable[[], NodeState]) -> None:
         """`look` is called from the writer's thread. Raises SettingError."""
+        super().__init__("nodes-writer", _JOIN_S)
         self._settings = settings
         self._topic = settings.topics.nodes
         self._advertised = Advertised(settings)
         self._version = version("coldnotify-server")
         self._look = look
         self.key = NodeKey(role, principal_of(settings), node_id)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nodes-writer", daemon=True)
         self._cpu = time.monotonic(), time.process_time()
         self._load = 0.0
         self._exists = False
@@ -160,34 +156,8 @@ class NodeWriter:
         self.written = 0
         """Number of records that Kafka has acknowledged."""
 
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Writes the null and ends; waits a few seconds at most."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(_JOIN_S)
-
     def _run(self) -> None:
-        producer = Producer(
-            producer_config(
-                self._settings,
-                name="nodes-writer",
-                enable_idempotence=False,  # a duplicate record changes nothing
-                message_timeout_ms=_MESSAGE_TIMEOUT_MS,
-                queue_buffering_max_messages=_QUEUED_MAX,
-                on_delivery=self._on_delivery,
-            )
-        )
+        producer = renewed_producer(self._settings, "nodes-writer", _QUEUED_MAX, self._on_delivery)
         said: NodeState | None = None
         next_s = time.monotonic()
         while not self._stop.is_set():

@@ -8,12 +8,13 @@ import structlog
 from aiohttp import web
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_auth import identified
 from coldnotify_common.nodes import DEVICE, WEB
 from coldnotify_common.paced import Paced
 from coldnotify_common.placement.allowed_addresses import AllowedAddresses
 from coldnotify_common.placement.directory import Directory, Offer
 from coldnotify_common.placement.fair_shares import FULL_NOT_HERE_S, GatewayShare
-from coldnotify_common.security.authentication import Authenticator, NotAuthenticated, bearer
+from coldnotify_common.security.authentication import Authenticator
 from coldnotify_schemas.names import check_name
 
 from coldnotify_http.node_addresses import SeenNodes
@@ -80,16 +81,9 @@ class DirectoryEndpoints:
         return json_answer(answer)
 
     def _refusal(self, request: web.Request, names: Sequence[str]) -> web.Response | None:
-        certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
-        try:
-            identity = self._authenticator.identify(
-                certificate=certificate, token=bearer(request.headers.get("Authorization"))
-            )
-        except NotAuthenticated as error:
-            _paced.log("request not authenticated", path=request.path, reason=str(error))
-            response = error_response(401, str(error))
-            response.headers["WWW-Authenticate"] = "Bearer"
-            return response
+        identity = identified(self._authenticator, request)
+        if isinstance(identity, web.Response):
+            return identity
         if identity.publishes or (len(names) == 3 and identity.may_be(*names)):
             return None
         return error_response(403, f"{identity.name} may not be {'/'.join(names) or 'a client without a name'}")

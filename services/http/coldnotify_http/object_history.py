@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicMissing, consumer_config
 from coldnotify_common.kafka.message_headers import headers_of
-from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer, bytes_of
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_schemas.partitioner import partition_of
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -207,12 +207,11 @@ class _Reading:
 
 
 def _found(message: Message) -> FoundRecord:
-    value = message.value()
     # What was written with headers that nobody can read was rejected, and shows as if it had none.
     headers = headers_of(message) or ()
     return FoundRecord(
         message.offset() or 0,
         max(0, message.timestamp()[1]),
-        value.encode() if isinstance(value, str) else value,
-        tuple((name, text.encode() if isinstance(text, str) else text or b"") for name, text in headers),
+        bytes_of(message.value()),
+        tuple((name, bytes_of(text) or b"") for name, text in headers),
     )

@@ -190,6 +190,10 @@ class Unit:
         self.service.publish(ME.domain, ME.group, name, {"of": name})
         self.go()
 
+    def of_a_and_b(self) -> tuple[Address, Address]:
+        """Returns the gateway of the session, and the other one."""
+        return (A, B) if self.address == str(A) else (B, A)
+
 
 def at(*addresses: Address, home: Address | None = None, directory: bool = False) -> Gateways:
     return Gateways([(one, 1) for one in addresses], home, directory)
@@ -267,8 +271,7 @@ def test_registrations_and_publishes_during_a_trial_come_after_the_move() -> Non
 def test_an_operation_that_is_pending_during_the_trial_is_asked_for_behind_it() -> None:
     unit = Unit("o", gateways=at(A, B))
     unit.go(10)
-    here = A if unit.address == str(A) else B
-    there = B if here == A else A
+    here, there = unit.of_a_and_b()
     unit.cut_off.add(here)
     unit.go(10)
     unit.driver.application.register("late")
@@ -284,7 +287,7 @@ def test_a_stale_client_moves_after_a_while_and_hears_what_it_missed() -> None:
     unit = Unit("o", gateways=at(A, B))
     unit.go(10)
     here, before = unit.address, len(unit.connects)
-    unit.cut_off.add(A if here == str(A) else B)
+    unit.cut_off.add(unit.of_a_and_b()[0])
     unit.service.publish(ME.domain, ME.group, "o", {"of": "o"})
     unit.was_connected = True
     cut_at = unit.now
@@ -320,8 +323,7 @@ def test_if_all_are_cut_off_it_stays_and_tries_ever_more_seldom() -> None:
 def test_a_gateway_that_refuses_is_no_reason_to_move(close: wire.Close) -> None:
     unit = Unit("o", gateways=at(A, B))
     unit.go(10)
-    here = A if unit.address == str(A) else B
-    there = B if here == A else A
+    here, there = unit.of_a_and_b()
     unit.cut_off.add(here)
     unit.full[there] = close
     unit.was_connected = True
@@ -334,8 +336,7 @@ def test_a_gateway_that_refuses_is_no_reason_to_move(close: wire.Close) -> None:
 def test_it_does_not_move_to_a_gateway_that_is_as_stale() -> None:
     unit = Unit("o", gateways=at(A, B))
     unit.go(10)
-    here = A if unit.address == str(A) else B
-    there = B if here == A else A
+    here, there = unit.of_a_and_b()
     unit.cut_off.add(here)
     unit.late_s[there] = int(FRESH_S)
     unit.go(400)
@@ -349,7 +350,7 @@ def test_it_does_not_move_to_a_gateway_that_is_as_stale() -> None:
 def test_if_its_session_ends_meanwhile_it_goes_where_it_has_said_hello() -> None:
     unit = Unit("o", gateways=at(A, B))
     unit.go(10)
-    here = A if unit.address == str(A) else B
+    here, _ = unit.of_a_and_b()
     unit.cut_off |= {A, B}
     while len(unit.sessions) < 2:
         unit.go(1)
@@ -377,8 +378,7 @@ def test_stopping_ends_a_trial_too() -> None:
 def test_one_that_sends_it_away_says_when_and_where() -> None:
     unit = Unit("o", gateways=at(A, B))
     unit.go(10)
-    here = A if unit.address == str(A) else B
-    there = B if here == A else A
+    here, there = unit.of_a_and_b()
     (link,) = unit.sessions
     unit.say(wire.GatewayFrame(close=wire.Close(code=CloseCode.OVERLOADED, not_here_s=1800)), link)
     unit.end(link)
@@ -406,8 +406,7 @@ def test_the_only_gateway_is_left_alone_until_it_said_and_the_back_off_begins_an
 def test_displaced_by_its_own_trial_it_comes_back_at_once() -> None:
     unit = Unit("o", gateways=at(A, B))
     unit.go(10)
-    here = A if unit.address == str(A) else B
-    there = B if here == A else A
+    here, there = unit.of_a_and_b()
     unit.cut_off.add(here)
     unit.late_s[there] = 60_000
     while not any(address == there for address, _ in unit.hellos):
@@ -460,7 +459,7 @@ def test_a_stale_client_asks_the_directory_where_else() -> None:
 def test_a_gateway_that_answers_no_ping_rests() -> None:
     unit = Unit("o", gateways=at(A, B))
     unit.go(10)
-    here = A if unit.address == str(A) else B
+    here, _ = unit.of_a_and_b()
     unit.silent.add(here)
     silent_at = unit.now
     unit.go(20)

@@ -32,16 +32,9 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in open_paths:
             return await handler(request)
-        certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
-        try:
-            identity = authenticator.identify(
-                certificate=certificate, token=bearer(request.headers.get("Authorization"))
-            )
-        except NotAuthenticated as error:
-            _paced.log("request not authenticated", path=request.path, reason=str(error))
-            response = error_response(401, str(error))
-            response.headers["WWW-Authenticate"] = "Bearer"
-            return response
+        identity = identified(authenticator, request)
+        if isinstance(identity, web.Response):
+            return identity
         request[IDENTITY] = identity
         domain = request.match_info.get("domain")
         if domain is not None and not identity.may_publish(domain):
@@ -53,3 +46,15 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
         return await handler(request)
 
     return check
+
+
+def identified(authenticator: Authenticator, request: web.Request) -> Identity | web.Response:
+    """Returns the identity of the caller, by certificate or token; else the answer, a 401."""
+    certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
+    try:
+        return authenticator.identify(certificate=certificate, token=bearer(request.headers.get("Authorization")))
+    except NotAuthenticated as error:
+        _paced.log("request not authenticated", path=request.path, reason=str(error))
+        response = error_response(401, str(error))
+        response.headers["WWW-Authenticate"] = "Bearer"
+        return response

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_common.errors import ServiceError
@@ -111,6 +111,23 @@ def producer_config(settings: ServiceSettings, *, name: str = "", **extra: objec
         **(STATISTICS.options(name, settings.topics.group(name)) if name else {}),
         **_dotted(extra),
     }
+
+
+def renewed_producer(
+    settings: ServiceSettings, name: str, queued_max: int, on_delivery: Callable[[KafkaError | None, Message], None]
+) -> Producer:
+    """Creates a Producer of records that are renewed: a later one says what one that was not written within 10 s said,
+    and a duplicate changes nothing."""
+    return Producer(
+        producer_config(
+            settings,
+            name=name,
+            enable_idempotence=False,
+            message_timeout_ms=10_000,
+            queue_buffering_max_messages=queued_max,
+            on_delivery=on_delivery,
+        )
+    )
 
 
 def connect(client: Producer | Consumer, timeout_s: float = 1.0) -> None:

@@ -25,9 +25,20 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from coldnotify_common.kafka.unreadable_offsets import BEYOND, Gap, GapSearch, is_of_offset, may_have_ended
 from coldnotify_common.paced import Paced
 
-__all__ = ["Gap", "RecordConsumer"]
+__all__ = ["TOPIC_IS_ANOTHER", "Gap", "RecordConsumer", "bytes_of"]
 
 _paced = Paced(structlog.get_logger())
+
+TOPIC_IS_ANOTHER = frozenset(
+    (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+    )
+)
+"""Codes of the errors after which a topic has to be read by a new consumer: it was deleted, and perhaps recreated."""
 
 STALL_S = 2.0
 """Time without a record of a partition that has more, until it is examined. Otherwise, records are there in some ms."""
@@ -66,6 +77,11 @@ class _Place:
     def starts_at(self, offset: int | None) -> None:
         """Sets the position that the consumer started from; None: it is not known yet."""
         self.next = offset
+
+
+def bytes_of(data: bytes | str | None) -> bytes | None:
+    """Returns a message's key or value as bytes: the client's types say that it may be text."""
+    return data.encode() if isinstance(data, str) else data
 
 
 class _Run(NamedTuple):

@@ -6,7 +6,6 @@ in the new topic at the old offset, if that offset exists.
 """
 
 import secrets
-import threading
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -16,7 +15,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka.kafka_clients import TopicLooks, TopicMissing, connect, consumer_config
-from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.record_consumer import TOPIC_IS_ANOTHER, Gap, RecordConsumer, bytes_of
+from coldnotify_common.own_thread import OwnThread
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
 
@@ -39,13 +39,6 @@ _VERDICTS_BACK_MS = 60_000
 _JOIN_S = 3.0
 _PARTITION = 0
 """Both topics have one partition, so that their records have one order."""
-_BEGIN_ANEW = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-}
 
 
 class ReadKeeper(Protocol):
@@ -68,16 +61,15 @@ class ReadKeeper(Protocol):
         """Reports an unreadable record of either topic; the records after it follow."""
 
 
-class TenancyReader:
+class TenancyReader(OwnThread):
     """Reads both topics, or only that of tenants, and follows them."""
 
     def __init__(self, settings: ServiceSettings, keeper: ReadKeeper, *, verdicts: bool = True) -> None:
+        super().__init__("tenancy-reader", _JOIN_S)
         self._settings = settings
         self._tenants, self._verdicts = settings.topics.tenants, settings.topics.verdicts
         self._topics = {self._tenants, self._verdicts} if verdicts else {self._tenants}
         self._keeper = keeper
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tenancy-reader", daemon=True)
         self._assigned: dict[str, str] = {}
         """The topics being read, with their ids."""
         self._tenants_end: int | None = None
@@ -89,16 +81,6 @@ class TenancyReader:
         """Missing topics are not looked for before this time."""
         self._next_check_s = 0.0
         """The topics being read are not checked before this time."""
-
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stops reading, and waits at most _JOIN_S for the thread."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
         # The group is never joined, but the client requires a group id.
@@ -218,7 +200,7 @@ class TenancyReader:
         if error is None:
             if topic not in self._assigned:
                 return
-            key, value = _bytes(message.key()), _bytes(message.value())
+            key, value = bytes_of(message.key()), bytes_of(message.value())
             if topic == self._tenants:
                 self._keeper.on_tenant(key, value)
                 self._on_tenants_read((message.offset() or 0) + 1)
@@ -227,13 +209,9 @@ class TenancyReader:
         elif error.code() == KafkaError._PARTITION_EOF:
             if topic == self._tenants:
                 self._keeper.on_loaded(missing=False)
-        elif error.code() in _BEGIN_ANEW and topic in self._assigned:
+        elif error.code() in TOPIC_IS_ANOTHER and topic in self._assigned:
             log.warning("a topic of tenants is read anew", topic=topic, error=error.str())
             del self._assigned[topic]
             self._begin_anew = True
-        elif error.code() not in _BEGIN_ANEW:
+        elif error.code() not in TOPIC_IS_ANOTHER:
             _paced.log("a topic of tenants cannot be read", level="warning", topic=topic, error=error.str())
-
-
-def _bytes(data: bytes | str | None) -> bytes | None:
-    return data.encode() if isinstance(data, str) else data

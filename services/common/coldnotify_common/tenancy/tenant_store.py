@@ -10,7 +10,7 @@ from coldnotify_schemas.tenants import InvalidTenant, Tenant, encode_tenant, par
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicMissing, consumer_config, producer_config
-from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer, bytes_of
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.table import TableFull, TenantTable
 
@@ -37,7 +37,7 @@ def read_tenants(settings: ServiceSettings, timeout_s: float) -> StoredTenants:
         if isinstance(message, Gap):
             found.damaged[f"@{message.start}"] = message.reason
         else:
-            newest[_bytes(message.key())] = _bytes(message.value())
+            newest[bytes_of(message.key())] = bytes_of(message.value())
     for key, value in newest.items():
         if value is None:
             continue
@@ -70,7 +70,7 @@ def read_history(
     for message in _read(settings, settings.topics.usage_history, int(since_s * 1000), time.monotonic() + timeout_s):
         if isinstance(message, Gap):
             continue  # its tenant is unknown; one lost hour does not hide the others
-        key, value = _bytes(message.key()), _bytes(message.value())
+        key, value = bytes_of(message.key()), bytes_of(message.value())
         if key is None or not key.startswith(beginning):
             continue
         try:
@@ -147,7 +147,3 @@ def _left_s(deadline_s: float, topic: str) -> float:
     if left_s <= 0:
         raise KafkaUnavailable(f"topic {topic} was not read in time")
     return left_s
-
-
-def _bytes(data: bytes | str | None) -> bytes | None:
-    return data.encode() if isinstance(data, str) else data

@@ -1,14 +1,14 @@
 """Writes a node's usage records once a second, in a thread of its own. Nothing waits for it, and its queue is
 bounded."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from coldnotify_common.kafka.kafka_clients import producer_config
+from coldnotify_common.kafka.kafka_clients import renewed_producer
+from coldnotify_common.own_thread import OwnThread
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
 
@@ -18,8 +18,6 @@ EVERY_S = 1.0
 _ASK_S = 1.0
 _LOOK_EVERY_S = 60.0
 """Maximum time until added partitions are noticed."""
-_MESSAGE_TIMEOUT_MS = 10_000
-"""Time after which an unwritten record is dropped, because the next one contains its numbers, too."""
 _QUEUED_MAX = 1_000
 _LAST_S = 2.0
 _JOIN_S = 5.0
@@ -28,46 +26,22 @@ Take = Callable[[int, int], Iterable[tuple[int, bytes]]]
 """Called with the time (Unix, ms) and the number of partitions; returns partition and value of each record to write."""
 
 
-class UsageWriter:
+class UsageWriter(OwnThread):
     """Calls `take` once a second. A record that cannot be written is dropped, because counters are cumulative: a later
     record includes it."""
 
     def __init__(self, settings: ServiceSettings, take: Take) -> None:
+        super().__init__("usage-writer", _JOIN_S)
         self._settings = settings
         self._topic = settings.topics.usage
         self._take = take
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="usage-writer", daemon=True)
         self._partitions = 0
         self._looked_s = float("-inf")
         self.written = 0
         """Number of records that Kafka has acknowledged."""
 
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def end(self) -> None:
-        """Requests the end; `stop` waits for it."""
-        self._stop.set()
-
-    def stop(self) -> None:
-        """Writes the last changes and ends; waits a few seconds at most."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(_JOIN_S)
-
     def _run(self) -> None:
-        producer = Producer(
-            producer_config(
-                self._settings,
-                name="usage-writer",
-                enable_idempotence=False,  # a duplicate record changes nothing
-                message_timeout_ms=_MESSAGE_TIMEOUT_MS,
-                queue_buffering_max_messages=_QUEUED_MAX,
-                on_delivery=self._on_delivery,
-            )
-        )
+        producer = renewed_producer(self._settings, "usage-writer", _QUEUED_MAX, self._on_delivery)
         while not self._stop.is_set():
             began_s = time.monotonic()
             producer.poll(0)  # delivery reports of earlier records
