@@ -465,16 +465,15 @@ class Gateway:
         if self._acks_due_s == NEVER_S or now_s >= self._acks_due_s:
             self._acks_due_s = now_s + self.limits.acks_s
             outputs += self.flush_acks()
-        due = [view for view in self._connections.views if now_s >= view.beat_due_s]
-        if any(view.sessions for view in due):
-            # Each request to Kafka, and each step of a matcher, costs more than what is in it: the Beats of partitions
-            # with sessions leave in one round.
-            soon_s = now_s + self.limits.beat_s / 2
-            views = self._connections.views
-            due = [view for view in views if view in due or (view.sessions and view.beat_due_s < soon_s)]
-        for view in due:
-            outputs += self._beat(view)
-            view.beat_sent(now_s, self.limits.beat_s)
+        views = self._connections.views
+        # Each request to Kafka, and each step of a matcher, costs more than what is in it: the Beats of partitions with
+        # sessions leave in one round.
+        begins = any(view.sessions and now_s >= view.beat_due_s for view in views)
+        soon_s = now_s + self.limits.beat_s / 2 if begins else now_s
+        for view in views:
+            if now_s >= view.beat_due_s or (view.sessions and view.beat_due_s < soon_s):
+                outputs += self._beat(view)
+                view.beat_sent(now_s, self.limits.beat_s)
         return outputs
 
     def _beat(self, view: PartitionView[Identified]) -> list[Output]:
