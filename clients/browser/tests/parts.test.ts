@@ -201,7 +201,7 @@ test("addresses are drawn by weight", () => {
 test("home comes first, unless it said not here, or ended three sessions", () => {
   const addresses = book(["one"], 0.5, "home");
   assert.equal(addresses.next(0), "home");
-  addresses.notHere("home", 0, 1800);
+  addresses.failed("home", 0, 1800);
   assert.equal(addresses.next(1799), "one");
   assert.equal(addresses.homeFreeAt, 1800);
   assert.equal(addresses.next(1800), "home");

@@ -3,12 +3,12 @@
 import ssl
 from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
-from random import Random
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, Request, build_opener
+
+from coldnotify._core.session.address_book import WEIGHT_MAX
 
 HttpAddresses = str | Sequence[str | tuple[str, int]]
 """host:port or a URL; or several, each alone or with its weight."""
-WEIGHT_MAX = 1000
 REST_S = 10.0
 """For so long a node that did not answer is not asked, unless no other one is left."""
 CONNECT_S_MAX = 5.0
@@ -41,36 +41,6 @@ def base_of(url: str, argument: str) -> str:
     if base == "http://":
         raise ValueError(f"{argument}: {url!r} is neither host:port nor a URL")
     return base
-
-
-class HttpNodes:
-    """The nodes of one service: the home first, then the others as drawn by weight. One that failed rests."""
-
-    def __init__(self, bases: Sequence[tuple[str, int]], home: str | None, random: Random) -> None:
-        # Drawn by weight: publishers that know the same nodes spread over them.
-        drawn = sorted((-(random.random() ** (1 / weight)), base) for base, weight in bases if base != home)
-        self._others = [base for _, base in drawn]
-        self._home = [] if home is None else [home]
-        self._rests_until: dict[str, float] = {}
-        self._failed_at: dict[str, float] = {}
-
-    @property
-    def all(self) -> list[str]:
-        """The URLs of all nodes, the next one first."""
-        return self._home + self._others
-
-    def next(self, now: float) -> str:
-        """Returns the node to ask now: the same one as long as it does not fail."""
-        awake = [base for base in self.all if self._rests_until.get(base, now) <= now]
-        return awake[0] if awake else min(self.all, key=self._failed_at.__getitem__)
-
-    def failed(self, base: str, now: float, rest_s: float | None = None) -> None:
-        """Notes that a node did not answer, or wants to be asked again only after `rest_s`."""
-        self._rests_until[base] = now + (REST_S if rest_s is None else rest_s)
-        self._failed_at[base] = now
-        if base in self._others:  # to the end: after its rest it is asked after those that have not failed since
-            self._others.remove(base)
-            self._others.append(base)
 
 
 class _Connection(HTTPConnection):

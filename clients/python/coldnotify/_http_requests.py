@@ -15,7 +15,8 @@ from urllib.request import Request, urlopen
 
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
-from coldnotify._http_addresses import HttpAddresses, HttpNodes, base_of, bases_of, is_unsent, opener
+from coldnotify._core.session.address_book import AddressBook
+from coldnotify._http_addresses import REST_S, HttpAddresses, base_of, bases_of, is_unsent, opener
 
 _UNAVAILABLE = 503
 _LEFT_S_MIN = 0.1
@@ -69,13 +70,14 @@ class HttpRequests:
         """
         bases = bases_of(url, argument)
         first = None if home is None else base_of(home, "home")
-        self._nodes = HttpNodes(bases, first, Random())
+        self._nodes = AddressBook(bases, REST_S, Random(), first)
         self._lock = threading.Lock()
-        self.base = ", ".join([*([first] if first else []), *(base for base, _ in bases if base != first)])
+        named = [*([first] if first else []), *(base for base, _ in bases if base != first)]
+        self.base = ", ".join(named)
         """The service in words: the URLs of its nodes."""
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._context = context
-        self._opener = opener(context) if len(self._nodes.all) > 1 else None
+        self._opener = opener(context) if len(named) > 1 else None
 
     def ask(
         self,
@@ -95,32 +97,36 @@ class HttpRequests:
         tried: set[str] = set()
         deadline_s = time.monotonic() + timeout_s
         while True:
-            with self._lock:
-                base = self._nodes.next(time.monotonic())
+            base = self._next(time.monotonic())
             try:
                 return self._ask(base, method, target, body, max(_LEFT_S_MIN, deadline_s - time.monotonic()))
             except HttpUnanswered as error:
-                self._failed(base, None)
+                self._failed(base)
                 tried.add(base)
                 if not (error.unsent or method == "GET") or self._tried(tried, deadline_s):
                     raise
             except HttpRefusal as refusal:
                 if not _is_for_another(method, refusal):
                     raise
-                self._failed(base, refusal.retry_after_s)
+                self._failed(base, refusal.retry_after_s or 0.0)
                 tried.add(base)
                 if self._tried(tried, deadline_s):
                     raise
 
-    def _failed(self, base: str, rest_s: float | None) -> None:
+    def _failed(self, base: str, rest_s: float = 0.0) -> None:
         with self._lock:
             self._nodes.failed(base, time.monotonic(), rest_s)
 
     def _tried(self, tried: set[str], deadline_s: float) -> bool:
         """Returns true if the next node was tried, too, or the time is over."""
         now_s = time.monotonic()
+        return now_s >= deadline_s or self._next(now_s) in tried
+
+    def _next(self, now_s: float) -> str:
         with self._lock:
-            return now_s >= deadline_s or self._nodes.next(now_s) in tried
+            base = self._nodes.next(now_s)
+        assert base is not None  # there is no directory that would have to be asked first
+        return base
 
     def _ask(self, base: str, method: str, target: str, body: bytes | None, timeout_s: float) -> dict[str, Any]:
         try:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from coldnotify import _http_addresses as module
-from coldnotify._http_addresses import REST_S, HttpNodes, bases_of
+from coldnotify._core.session.address_book import AddressBook
+from coldnotify._http_addresses import REST_S, bases_of
 from coldnotify.http_client import AskAgain, HttpClient
 from coldnotify.http_publisher import HttpPublisher, Published, PublishError, PublishTimeout
 
@@ -99,16 +100,18 @@ def test_a_home_that_is_wrong_is_named() -> None:
 
 def test_nodes_are_drawn_by_weight_behind_the_home() -> None:
     bases = bases_of([("a:1", 3), "b:1"], "url")
-    first = [HttpNodes(bases, None, Random(seed)).next(0.0) for seed in range(1000)]
+    first = [AddressBook(bases, REST_S, Random(seed)).next(0.0) for seed in range(1000)]
     assert 700 < first.count("http://a:1") < 800
-    assert HttpNodes(bases, "http://c:1", Random(1)).next(0.0) == "http://c:1"
+    assert AddressBook(bases, REST_S, Random(1), "http://c:1").next(0.0) == "http://c:1"
 
 
 def test_one_that_failed_rests_and_comes_back_behind_the_others() -> None:
-    nodes = HttpNodes(bases_of(["a:1", "b:1"], "url"), None, Random(1))
+    nodes = AddressBook(bases_of(["a:1", "b:1"], "url"), REST_S, Random(1))
     first = nodes.next(0.0)
+    assert first is not None
     nodes.failed(first, 0.0)
     second = nodes.next(0.0)
+    assert second is not None
     assert second != first
     nodes.failed(second, 1.0, 2.0)
     assert nodes.next(1.5) == first, "all rest: the one that failed first"

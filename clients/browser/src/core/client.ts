@@ -477,7 +477,7 @@ export class Client {
   #noteEnd({ code, retryAfterS, notHereS = 0, silent = false }: SessionEnded, now: number, caughtUp: boolean): void {
     if (this.#address === null) return;
     const refusing = code === CloseCode.GOING_AWAY || code === CloseCode.OVERLOADED;
-    if (notHereS > 0) this.#book.notHere(this.#address, now, notHereS);
+    if (notHereS > 0) this.#book.failed(this.#address, now, notHereS);
     else if (!caughtUp || silent || refusing) this.#book.failed(this.#address, now, retryAfterS);
   }
 

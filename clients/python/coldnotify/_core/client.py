@@ -484,7 +484,7 @@ class Client:
         if self._address is None:
             return
         if ended.not_here_s:
-            self._book.not_here(self._address, now, ended.not_here_s)
+            self._book.failed(self._address, now, ended.not_here_s)
         elif not caught_up or ended.silent or ended.code in (CloseCode.GOING_AWAY, CloseCode.OVERLOADED):
             self._book.failed(self._address, now, ended.retry_after_s)
 

@@ -10,7 +10,9 @@ from coldnotify._core.session.reconnect import Address
 A, B, C, HOME, NAMED = (Address(host, 1) for host in ("a", "b", "c", "home", "named"))
 
 
-def book(*addresses: Address, seed: int = 1, home: Address | None = None, directory: bool = False) -> AddressBook:
+def book(
+    *addresses: Address, seed: int = 1, home: Address | None = None, directory: bool = False
+) -> AddressBook[Address]:
     return AddressBook([(one, 1) for one in addresses], 60, Random(seed), home, directory=directory)
 
 
@@ -57,7 +59,7 @@ def test_home_comes_first_and_only_once() -> None:
 
 def test_an_address_that_says_not_here_is_left_out_for_so_long() -> None:
     addresses = book(A, B, home=HOME)
-    addresses.not_here(HOME, 0, 1800)
+    addresses.failed(HOME, 0, 1800)
     first = addresses.next(0)
     assert first in (A, B)
     addresses.failed(first, 1000)
@@ -67,21 +69,21 @@ def test_an_address_that_says_not_here_is_left_out_for_so_long() -> None:
 
 def test_a_short_rest_does_not_end_a_long_one() -> None:
     addresses = book(A, home=HOME)
-    addresses.not_here(HOME, 0, 600)
+    addresses.failed(HOME, 0, 600)
     addresses.failed(HOME, 1, 20)
     assert addresses.next(30) == A
 
 
 def test_the_only_address_is_tried_whatever_it_said() -> None:
     addresses = book(A)
-    addresses.not_here(A, 0, 1800)
+    addresses.failed(A, 0, 1800)
     assert addresses.next(5) == A, "to stay away from all would help nobody"
     assert not addresses.knows_other(A)
 
 
 def test_if_none_is_left_one_that_said_not_here_is_tried_too() -> None:
     addresses = AddressBook([(A, 1), (B, 1)], 60, Random(1))
-    addresses.not_here(A, 0, 1800)
+    addresses.failed(A, 0, 1800)
     addresses.failed(B, 10)
     assert addresses.next(11) == A
     addresses.failed(A, 11)
@@ -91,7 +93,7 @@ def test_if_none_is_left_one_that_said_not_here_is_tried_too() -> None:
 def test_the_last_address_left_hears_that_the_client_goes_nowhere_else() -> None:
     addresses = AddressBook([(A, 1), (B, 1)], 60, Random(1))
     assert addresses.goes_elsewhere(A, 0)
-    addresses.not_here(B, 0, 600)
+    addresses.failed(B, 0, 600)
     assert not addresses.goes_elsewhere(A, 1), "B has refused it"
     assert addresses.goes_elsewhere(A, 600)
     addresses.failed(B, 600)
@@ -103,7 +105,7 @@ def test_with_a_directory_the_fourth_address_takes_the_client() -> None:
     addresses = book(directory=True)
     for count in range(3):
         assert addresses.goes_elsewhere(NAMED, count)
-        addresses.not_here(Address(f"named-{count}", 1), count, 600)
+        addresses.failed(Address(f"named-{count}", 1), count, 600)
     assert not addresses.goes_elsewhere(NAMED, 3)
     assert addresses.goes_elsewhere(NAMED, 700)
 

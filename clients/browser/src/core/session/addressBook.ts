@@ -106,11 +106,6 @@ export class AddressBook {
     if (address === this.#named) this.#named = null;
   }
 
-  /** Notes that it has asked the client to be elsewhere for so long. */
-  notHere(address: Address, now: number, seconds: number): void {
-    this.failed(address, now, seconds);
-  }
-
   /** Notes that it has ended a session that it had served. */
   ended(address: Address, now: number): void {
     if (address !== this.home) return;

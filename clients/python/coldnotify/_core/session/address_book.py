@@ -6,10 +6,12 @@ there is none, or it names none, the address that failed first is next: to stay 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from random import Random
+from typing import Generic, TypeVar
 
-from coldnotify._core.session.reconnect import Address
+At = TypeVar("At", bound=Hashable)
+"""An address: of a gateway, or the URL of a node of the HTTP service."""
 
 QUESTIONS_APART_S = 1.0
 """The directory is asked at most so often."""
@@ -21,15 +23,15 @@ HOME_ALONE_S = 600.0
 WEIGHT_MAX = 1000
 
 
-class AddressBook:
+class AddressBook(Generic[At]):
     """All addresses of one client, with what each has done lately."""
 
     def __init__(
         self,
-        addresses: Sequence[tuple[Address, int]],
+        addresses: Sequence[tuple[At, int]],
         rest_s: float,
         random: Random,
-        home: Address | None = None,
+        home: At | None = None,
         *,
         directory: bool = False,
     ) -> None:
@@ -40,14 +42,14 @@ class AddressBook:
         self._rest_s = rest_s
         self.home = home
         self._directory = directory
-        self._named: Address | None = None
+        self._named: At | None = None
         """The directory's last answer, until it fails."""
-        self._out_until: dict[Address, float] = {}
-        self._failed_at: dict[Address, float] = {}
+        self._out_until: dict[At, float] = {}
+        self._failed_at: dict[At, float] = {}
         self._ask_at = float("-inf")
         self._home_endings: deque[float] = deque(maxlen=HOME_ENDINGS_MAX)
 
-    def next(self, now: float) -> Address | None:
+    def next(self, now: float) -> At | None:
         """Returns the address to connect to now: the same one as long as it does not fail. None: the directory is to be
         asked first.
         """
@@ -59,27 +61,27 @@ class AddressBook:
             return None
         return min(known, key=lambda one: self._failed_at.get(one, float("-inf")))
 
-    def next_beside(self, now: float, present: Address) -> Address | None:
+    def next_beside(self, now: float, present: At) -> At | None:
         """Returns another address to try while the present one serves. None: the directory may name one."""
         return self._first_awake(now, present)
 
-    def _first_awake(self, now: float, but: Address | None) -> Address | None:
+    def _first_awake(self, now: float, but: At | None) -> At | None:
         return next((one for one in self._known if one != but and self._until(one) <= now), None)
 
     @property
-    def _known(self) -> list[Address]:
+    def _known(self) -> list[At]:
         first = [] if self.home is None else [self.home]
         named = [] if self._named is None or self._named in (self.home, *self._addresses) else [self._named]
         return [*first, *self._addresses, *named]
 
-    def _until(self, address: Address) -> float:
+    def _until(self, address: At) -> float:
         return self._out_until.get(address, float("-inf"))
 
-    def knows_other(self, address: Address | None) -> bool:
+    def knows_other(self, address: At | None) -> bool:
         """Returns true if a client that is at this address could go elsewhere."""
         return self._directory or any(one != address for one in self._known)
 
-    def goes_elsewhere(self, address: Address | None, now: float) -> bool:
+    def goes_elsewhere(self, address: At | None, now: float) -> bool:
         """Returns true if a client that this address refuses has another one to try at once. The last one left hears
         no, and takes the client."""
         if any(one != address and self._until(one) <= now for one in self._known):
@@ -93,7 +95,7 @@ class AddressBook:
 
     # What addresses do
 
-    def failed(self, address: Address, now: float, rest_s: float = 0.0) -> None:
+    def failed(self, address: At, now: float, rest_s: float = 0.0) -> None:
         """It did not answer, or sent the client away, for `rest_s` if it said a time."""
         self._leave_out(address, now + (rest_s or self._rest_s))
         self._failed_at[address] = now
@@ -104,11 +106,7 @@ class AddressBook:
         if address == self._named:
             self._named = None
 
-    def not_here(self, address: Address, now: float, seconds: float) -> None:
-        """It has asked the client to be elsewhere for so long."""
-        self.failed(address, now, seconds)
-
-    def ended(self, address: Address, now: float) -> None:
+    def ended(self, address: At, now: float) -> None:
         """It has ended a session that it had served."""
         if address != self.home:
             return
@@ -117,7 +115,7 @@ class AddressBook:
             self._home_endings.clear()
             self._leave_out(address, now + HOME_ALONE_S)
 
-    def _leave_out(self, address: Address, until: float) -> None:
+    def _leave_out(self, address: At, until: float) -> None:
         self._out_until[address] = max(until, self._until(address))
 
     # The directory
@@ -135,7 +133,7 @@ class AddressBook:
         """The question is on its way."""
         self._ask_at = now + QUESTIONS_APART_S
 
-    def named(self, address: Address, now: float, home_out_s: float = 0.0) -> None:
+    def named(self, address: At, now: float, home_out_s: float = 0.0) -> None:
         """The directory names this gateway. `home_out_s`: it says that the client's home takes nobody for so long."""
         self._out_until.pop(address, None)
         self._named = address
