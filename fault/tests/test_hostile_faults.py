@@ -43,7 +43,7 @@ def test_an_attack_reaches_the_topics_and_the_end_does_not_wait_for_it(fresh_kaf
         fresh_kafka.bootstrap,
         TopicNames(),
         1,
-        partitions={spec.name: spec.partitions for spec in topics.load()},
+        partitions={spec.name: spec.partitions for spec in topics.load(topics.EMBEDDED_PARTITIONS)},
         requests_topic_id="",
         spared_domains=DOMAINS,
         spared_tenants=(),
@@ -60,7 +60,7 @@ def test_an_attack_reaches_the_topics_and_the_end_does_not_wait_for_it(fresh_kaf
 
 
 def test_without_kafka_an_attack_ends_soon() -> None:
-    partitions = {spec.name: spec.partitions for spec in topics.load()}
+    partitions = {spec.name: spec.partitions for spec in topics.load(topics.EMBEDDED_PARTITIONS)}
     hostiles = Hostiles(
         "127.0.0.1:1",
         TopicNames(),

@@ -1,7 +1,4 @@
-"""Fixtures of the tests of experiments: their servers use the Kafka that a worker's tests share, one after another.
-
-A server that is started beside one that has it gets a Kafka of its own.
-"""
+"""Fixtures of the tests of experiments: their servers use the Kafka that a worker's tests share, one after another."""
 
 import json
 from collections.abc import Callable
@@ -19,23 +16,14 @@ from coldnotify_testkit.kafka import delete_topics
 
 
 class _Lent(EmbeddedBroker):
-    """The worker's broker: it runs already, its topics go at the start and at the end.
-
-    With users, or beside another server, it is a real one.
-    """
+    """The worker's broker: it runs already, its topics go at the start and at the end. With users it is a real one."""
 
     config: BrokerConfig
     _lender: Callable[[], EmbeddedBroker]
-    _lent: set[int]
-    """The ids of the servers' brokers that it is lent to: one at most."""
 
-    def __init__(self, data_dir: Path, **options: Any) -> None:
-        if self._lent:
-            super().__init__(data_dir, **options)
-            return
+    def __init__(self, _data_dir: Path, **_options: object) -> None:
         self._broker = self._lender()
         self.config = self._broker.config
-        self._lent.add(id(self))
 
     @property
     def pid(self) -> int:
@@ -59,7 +47,6 @@ class _Lent(EmbeddedBroker):
         if not self._is_lent:
             return super().stop(timeout)
         delete_topics(self.bootstrap, TopicNames())
-        self._lent.discard(id(self))
         return None
 
 
@@ -67,10 +54,15 @@ class _Lent(EmbeddedBroker):
 def _servers_share_a_kafka(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Its broker is started by the first server. Services are forked."""
     broker: Callable[[], EmbeddedBroker] = lambda: request.getfixturevalue("kafka")  # noqa: E731
-    monkeypatch.setattr(
-        servers, "EmbeddedBroker", type("Lent", (_Lent,), {"_lender": staticmethod(broker), "_lent": set()})
-    )
+    monkeypatch.setattr(servers, "EmbeddedBroker", type("Lent", (_Lent,), {"_lender": staticmethod(broker)}))
     monkeypatch.setattr(servers, "spawn", zygote.spawn)
+
+
+@pytest.fixture
+def _a_kafka_for_each_server(_servers_share_a_kafka: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For servers that run at once, or have another number of partitions: members of a group that was served with more
+    of them are assigned those for as long as they are in it."""
+    monkeypatch.setattr(servers, "EmbeddedBroker", EmbeddedBroker)
 
 
 @pytest.fixture

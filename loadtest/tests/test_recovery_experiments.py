@@ -37,6 +37,8 @@ def test_clients_of_a_gateway_that_goes_are_complete_at_the_others(rows_of: Rows
 
 
 @pytest.mark.kafka
+@pytest.mark.own_broker("serves two numbers of partitions at once")
+@pytest.mark.usefixtures("_a_kafka_for_each_server")
 def test_few_and_many_partitions_rest_beside_each_other(rows_of: RowsOf) -> None:
     few, many = rows_of("partitions")
     assert (few["partitions"], many["partitions"]) == (2, 4)

@@ -20,6 +20,7 @@ REASONS = {
     "looks at the ports on which Kafka listens",
     "makes faults of Kafka, which the alerts are for",
     "release 0.1.0 can only start a Kafka of its own",
+    "serves two numbers of partitions at once",
     "sets a quota for everybody",
     "stops and kills nodes of three",
     "stops Kafka",
