@@ -427,6 +427,19 @@ class Both(Querying):
         for gateway in (GATEWAY, OTHER_GATEWAY):
             self.hand_over(gateway, 10_000)
 
+    @rule(client=st.sampled_from(DESCRIBED), name=st.sampled_from(OBJECTS))
+    def redescribe(self, client: str, name: str) -> None:
+        """A member stays a member while its description changes, which single steps seldom reach."""
+        self.register_query(client, "NAME STARTS WITH 'o'")
+        if self.devices[client].session is None:
+            self.connect(client, GATEWAY, leaves=False)
+        self.come_to_rest()
+        for value in VALUES[:2]:
+            self.describe(name, value, 0)
+        self.step()
+        for gateway in (GATEWAY, OTHER_GATEWAY):
+            self.hand_over(gateway, 10_000)
+
 
 class Asleep(Querying):
     """All want everything by queries from the start."""
