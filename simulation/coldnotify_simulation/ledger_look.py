@@ -57,7 +57,7 @@ class LedgerLook:
         ]
 
     def _note(self) -> None:
-        for partition in self._owned():
+        for partition in self._owned(between_steps=True):
             engine = partition.engine
             wanted = sorted({obj.key for client in engine.state.clients.values() for obj in client.objects()})
             if not wanted:
@@ -80,7 +80,7 @@ class LedgerLook:
                 )
 
     def _applied(self) -> Iterator[tuple[Known, Obj]]:
-        for partition in self._owned():
+        for partition in self._owned(between_steps=True):
             for known in partition.engine.state.clients.values():
                 if not known.tells_unsettled:
                     continue
@@ -88,7 +88,9 @@ class LedgerLook:
                     if obj.version >= 0 and not known.published(obj) and not known.lacks(obj):
                         yield known, obj
 
-    def _owned(self) -> Iterator[MatcherPartition]:
+    def _owned(self, *, between_steps: bool = False) -> Iterator[MatcherPartition]:
+        """Yields the partitions of their owners. `between_steps`: those that would answer now; a question waits for the
+        end of a step, which holds the worker's lock until all that it has handled is written."""
         for number in range(PARTITIONS):
             for matcher in self._matchers:
                 # One that is stopped answers nobody: what it has handled and not written is not said.
@@ -101,5 +103,6 @@ class LedgerLook:
                     and run.group_has(number)
                 ):
                     assert isinstance(partition, MatcherPartition)
-                    yield partition
+                    if not (between_steps and run.steps):
+                        yield partition
                     break

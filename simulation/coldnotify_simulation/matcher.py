@@ -218,6 +218,11 @@ class SimulatedRun:
         return self.core.partitions
 
     @property
+    def steps(self) -> bool:
+        """True in the middle of a step: some of what was handled may not be written."""
+        return self._step is not None
+
+    @property
     def responsive(self) -> bool:
         """True if the process answers the group."""
         return self.matcher.alive and not self.matcher.stopped and self.matcher.run is self

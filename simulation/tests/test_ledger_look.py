@@ -168,3 +168,15 @@ def test_looks_at_the_ledger_find_applied_versions() -> None:
     world = connected("a")
     world.run(2.0)
     assert world.ledger.looks
+
+
+def test_the_ledger_answers_nothing_in_the_middle_of_a_step() -> None:
+    """Else it would report of a forgotten client before the tombstones of its registrations are written."""
+    world = connected("a")
+    world.run(2.0)
+    for matcher in world.matchers:
+        assert matcher.run is not None
+        matcher.run._step = iter(())  # type: ignore[assignment]
+    looks, said = world.ledger.looks, len(world.trace.history)
+    world.ledger.look(world.clients)
+    assert (world.ledger.looks, len(world.trace.history)) == (looks, said)
