@@ -23,7 +23,7 @@ from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.compaction import compact_objects, compact_state
 from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.group import Group
-from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry, PartitionLog, merged_state
+from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry, PartitionLog, merged_state, state_order
 from coldnotify_simulation.ledger_look import LedgerLook
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.memberships import SimulatedMemberships
@@ -100,7 +100,10 @@ class World:
         self._published = 0
         self._deletions: dict[tuple[str, int], bool] = {}
         self._has_registrations: dict[bytes, bool] = {}
-        """By key of a record of registrations: true if it contains any."""
+        """By key of a record of registrations: true if it contains any. Only records that count when they are written:
+        readers ignore those of a generation below the last claim."""
+        self._claimed = [0] * PARTITIONS
+        """By partition, the highest generation that was claimed."""
         self.highest: dict[str, int] = {}
         """The highest version that any publisher used, by object's key."""
         self._note_epoch()
@@ -278,12 +281,13 @@ class World:
             self.messages.on_record(partition, entry)
         elif topic == TOPICS.sessions and entry.key == CLAIMS:
             self.promises.on_takeover()
+            self._claimed[partition] = max(self._claimed[partition], state_order(entry.value or b"")[0])
         elif topic in (TOPICS.registrations, TOPICS.sessions) and entry.key is not None:
             client = entry.key.decode()
             if topic == TOPICS.registrations:
                 client = client.rpartition("/")[0]
-                had = self._has_registrations.pop(entry.key, False)
-                if entry.value is None and had and self.forgets_nobody and client not in self.forgotten:
+                had = entry.value is None and self._has_registrations.pop(entry.key, False)
+                if had and self.forgets_nobody and client not in self.forgotten:
                     raise Broken(f"P5: {client} was forgotten before its time")
                 if entry.value is None and client in self.forgotten:
                     self.trace.event("forgotten", client=client)
@@ -293,7 +297,8 @@ class World:
                     self.messages.registers_again(client)
                 if entry.value is not None:
                     record = msgspec.json.decode(entry.value, type=RegistrationsRecord)
-                    self._has_registrations[entry.key] = bool(record.objects or record.interests)
+                    if record.generation >= self._claimed[partition]:
+                        self._has_registrations[entry.key] = bool(record.objects or record.interests)
                     self.promises.on_registered(client, record.objects)
                     self.memberships.on_registered(client, [one.text for one in record.of_kind(Kind.QUERY)])
                     channels = record.of_kind(Kind.CHANNEL)
@@ -413,6 +418,7 @@ class World:
             self._note_log(anew=True)
         if name == TOPICS.sessions:
             self.sessions_lost = True
+            self._claimed = [0] * PARTITIONS
         if name == TOPICS.registrations:
             self.registrations_lost = True
             for client in self.clients:

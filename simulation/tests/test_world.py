@@ -2,13 +2,17 @@
 
 from functools import partial
 
+import msgspec
+import pytest
 from coldnotify._core.interests.since import OLDEST
 from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import second_opinion
+from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.scripted import connected, link_of
-from coldnotify_simulation.world import DOMAIN, GROUPS, World
+from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, World
 
 TOPICS = TopicNames()
 
@@ -91,3 +95,22 @@ def test_a_client_on_a_dead_connection_is_not_connected_at_the_end() -> None:
     world.settle([client])
     assert link_of(client).is_cut
     assert [one["connected"] for one in world.trace.history if one["event"] == "end"] == [[]]
+
+
+def test_a_null_under_a_record_below_the_last_claim_forgets_nobody() -> None:
+    """A matcher that was taken for dead has written the record: the owner ignores it, and overwrites it."""
+    world = World(1)
+    world.forgets_nobody = True
+    key = f"{DOMAIN}/{GROUPS[0]}/c/0".encode()
+
+    def write(generation: int) -> None:
+        record = msgspec.json.encode(RegistrationsRecord(1, generation, 0, ["o"]))
+        world.kafka.append(TOPICS.registrations, 0, world.clock.now_ms, key, record)
+
+    world.kafka.append(TOPICS.sessions, 0, world.clock.now_ms, CLAIMS, b'{"generation":2}')
+    write(1)
+    world.kafka.append(TOPICS.registrations, 0, world.clock.now_ms, key, None)
+    write(2)
+    write(1)
+    with pytest.raises(Broken, match="P5"):
+        world.kafka.append(TOPICS.registrations, 0, world.clock.now_ms, key, None)
