@@ -1,6 +1,7 @@
 """Two installations in one cluster, each under its prefix: neither sees a record, a group or a metric of the other."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -82,14 +83,21 @@ def test_neither_sees_anything_of_the_other(installations: dict[str, Up]) -> Non
     assert "animals" not in shown["team-x_"]
 
 
+def doctor(prefix: str, up: Up) -> "subprocess.CompletedProcess[str]":
+    at = {name: up.report[name] for name in ("matcher", "http", "usage")}
+    return coldnotify("doctor", "--partitions", str(PARTITIONS), "--topics-prefix", prefix, kafka=up.kafka,
+                      gateway_http=",".join(up.report["gateways_http"]), **at)  # fmt: skip
+
+
 def test_doctor_looks_at_the_one_that_it_is_asked_for(installations: dict[str, Up]) -> None:
     for prefix, up in installations.items():
-        report = up.report
-        done = coldnotify("doctor", "--partitions", str(PARTITIONS), "--topics-prefix", prefix, kafka=up.kafka,
-                          matcher=report["matcher"], http=report["http"], usage=report["usage"],
-                          gateway_http=",".join(report["gateways_http"]))  # fmt: skip
-        assert done.returncode == 0, done.stdout
-        assert "BAD" not in done.stdout
+        done = doctor(prefix, up)
+        if done.returncode:
+            # A stalled machine makes Kafka divide the usage job's partitions anew, which doctor rightly tells.
+            assert "being divided" in done.stdout, done.stdout
+            wait_for(lambda prefix=prefix, up=up: doctor(prefix, up).returncode == 0, "doctor finds all well")  # type: ignore[misc]
+        else:
+            assert "BAD" not in done.stdout
     done = coldnotify("doctor", "--partitions", str(PARTITIONS), kafka=up.kafka, topics_prefix="acne.")
     # Another test may have topics of the default prefix there.
     assert re.search(r"this cluster has topics under acme\., (coldnotify\., )?team-x_", done.stdout)
