@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from coldnotify_common.kafka.consumer_close import close_in_time
 from coldnotify_common.kafka.unreadable_offsets import BEYOND, Gap, GapSearch, is_of_offset, may_have_ended
 from coldnotify_common.paced import Paced
 
@@ -207,7 +208,7 @@ class RecordConsumer(Consumer):
         self._stopping.set()
         if self._searching is not None:
             self._searching.join(_JOIN_S)
-        super().close()
+        close_in_time(super().close)
 
     @staticmethod
     def _begun(partitions: list[TopicPartition]) -> dict[_Where, _Place]:
@@ -347,17 +348,18 @@ class RecordConsumer(Consumer):
         self._searching.start()
 
     def _run_search(self, where: _Where, place: _Place, start: int) -> None:
-        gap, sound = None, False
+        search, gap, sound = None, None, False
         try:
             search = GapSearch(self._config, lambda: self._stopping.is_set() or self._places.get(where) is not place)
-            try:
-                gap = search.find(*where, start)
-                sound = gap is None and search.answered
-            finally:
-                search.close()
+            gap = search.find(*where, start)
+            sound = gap is None and search.answered
         except KafkaException as error:
             _paced.log("what cannot be read is not known", level="warning", topic=where[0], error=str(error))
-        self._looked.put(_Looked(where, place, start, gap, sound))
+        finally:
+            # The partition is read on while the search closes.
+            self._looked.put(_Looked(where, place, start, gap, sound))
+            if search is not None:
+                search.close()
 
     def _go_to(self, partition: TopicPartition, place: _Place) -> bool:
         """Moves the position. Returns false if the partition is being taken away."""

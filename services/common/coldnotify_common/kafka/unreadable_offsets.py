@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from coldnotify_common.kafka.consumer_close import close_in_time, end_fetches
+
 BAD_TIMES = 3
 """Number of times an offset must be found unreadable before it counts as such, because a fetch may be broken, too."""
 SEARCH_S_MAX = 10.0
@@ -111,8 +113,9 @@ class GapSearch:
         """True if Kafka has answered all queries of the last search."""
 
     def close(self) -> None:
-        """Closes the consumer."""
-        self._consumer.close()
+        """Closes the consumer, once no fetch is under way: most searches cause fetches of offsets that do not exist."""
+        end_fetches(self._consumer)
+        close_in_time(self._consumer.close)
 
     def find(self, topic: str, partition: int, start: int) -> Gap | None:
         """Returns the unreadable gap that begins at `start`; None if that offset can be read, or Kafka does not answer.

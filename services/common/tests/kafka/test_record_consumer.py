@@ -79,6 +79,29 @@ def test_gaps_stand_where_records_cannot_be_read_and_all_others_are_read_once(
     assert gaps == [(1, 0, 1), (1, 3, 5), (1, 6, 7)]
 
 
+class NeverClosed(Consumer):
+    """Its `close` hangs, as librdkafka's does if Kafka answers "offset out of range" meanwhile."""
+
+    over = threading.Event()
+
+    def close(self) -> None:
+        self.over.wait(WAIT_S)
+        super().close()
+
+
+def test_a_search_that_does_not_close_holds_up_no_reading(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coldnotify_common.kafka.unreadable_offsets.Consumer", NeverClosed)
+    monkeypatch.setattr("coldnotify_common.kafka.consumer_close.CLOSE_S_MAX", 0.1)
+    write(fresh_kafka.bootstrap, TOPIC, 1, [misplaced(2), GOOD, GOOD, misplaced(2), GOOD])
+    consumer.assign([TopicPartition(TOPIC, 1, 0)])
+    try:
+        assert read(consumer, {1: 5}) == ([(1, 1, 2), (1, 2, 3), (1, 4, 5)], [(1, 0, 1), (1, 3, 4)])
+    finally:
+        NeverClosed.over.set()
+
+
 @pytest.mark.parametrize("by", [-1, -2, -4])
 def test_who_says_a_lower_offset_than_its_own_takes_nothing_with_it(
     fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, by: int
