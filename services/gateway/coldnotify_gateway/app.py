@@ -15,6 +15,7 @@ import structlog
 import uvloop
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.http.listening import first_rush, listening
+from coldnotify_common.kafka.cut_off_nodes import watched_nodes
 from coldnotify_common.log import configure
 from coldnotify_common.nodes import DEVICE, INSIDE
 from coldnotify_common.nodes_reader import NodesReader
@@ -95,7 +96,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
     node = NodeWriter(settings, "gateway", secrets.token_hex(8), lambda: current.node_state(ports))
     nodes = NodesReader(settings)
     neighbours = Neighbours(nodes, node.key.id, peers_of(settings.gateway_peers))
-    with stop_event() as stop, tls.reloaded_by_signal():
+    with stop_event() as stop, tls.reloaded_by_signal(), watched_nodes(settings):
         try:
             with ExitStack() as opened:
                 listeners = {row: opened.enter_context(closing(row.make(settings, others))) for row in LISTENERS}

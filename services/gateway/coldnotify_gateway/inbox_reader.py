@@ -7,6 +7,7 @@ from contextlib import suppress
 from enum import Enum, auto
 
 import structlog
+from coldnotify_common.kafka.cut_off_nodes import NodeCutOff
 from coldnotify_common.kafka.kafka_clients import consumer_config
 from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -72,6 +73,8 @@ class InboxReader:
         # Each counter has one writing thread only, so no batch needs a lock.
         self._handed_over = 0
         self._handled = 0
+        self._next: int | None = None
+        """The offset to read next; None until the end is known."""
         self._thread = threading.Thread(target=self._run, name="inbox-reader", daemon=True)
         self.foreign_records = 0
         """Number of records for other gateways that share the inbox."""
@@ -90,22 +93,27 @@ class InboxReader:
         self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
-        # The consumer joins no group, but its configuration requires an id.
-        consumer = RecordConsumer(
-            consumer_config(
-                self._settings,
-                self._settings.topics.group(f"gateway-{self._id:016x}"),
-                name="inbox-reader",
-                fetch_error_backoff_ms=100,
-                statistics_interval_ms=_STATISTICS_MS,
+        while not self._stop.is_set():
+            # The consumer joins no group, but its configuration requires an id.
+            consumer = RecordConsumer(
+                consumer_config(
+                    self._settings,
+                    self._settings.topics.group(f"gateway-{self._id:016x}"),
+                    name="inbox-reader",
+                    fetch_error_backoff_ms=100,
+                    statistics_interval_ms=_STATISTICS_MS,
+                )
             )
-        )
-        try:
-            if self._assign_at_end(consumer):
-                self._on_assigned()
+            try:
+                if self._next is not None:
+                    consumer.assign([TopicPartition(self._topic, self._inbox, self._next)])
+                elif self._assign_at_end(consumer):
+                    self._on_assigned()
                 self._read(consumer)
-        finally:
-            consumer.close()
+            except NodeCutOff:
+                continue
+            finally:
+                consumer.close()
 
     def _assign_at_end(self, consumer: RecordConsumer) -> bool:
         """Fixes the end from which the inbox is read. Returns false if the reader was stopped before Kafka answered."""
@@ -122,6 +130,7 @@ class InboxReader:
                     consumer.list_topics(self._topic, timeout=_END_TIMEOUT_S)
                 continue
             consumer.assign([TopicPartition(self._topic, self._inbox, end)])
+            self._next = end
             return True
         return False
 
@@ -136,6 +145,11 @@ class InboxReader:
             records, lost = self._sort(messages)
             if records:
                 self._hand_over(records)
+            last = messages[-1]
+            if isinstance(last, Gap):
+                self._next = last.next
+            elif last.error() is None:
+                self._next = (last.offset() or 0) + 1
             if lost and self._assign_at_end(consumer):
                 log.warning("inbox records were lost, reading from the end again", inbox=self._inbox)
                 self._hand_over([InboxMark.LOST])

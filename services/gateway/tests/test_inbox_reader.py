@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from coldnotify_common.kafka.cut_off_nodes import CUT_OFF
 from coldnotify_gateway.inbox_reader import InboxMark, InboxReader, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
@@ -172,3 +173,15 @@ def test_an_inbox_without_a_leader_is_read_once_it_has_one(tmp_path: Path):
             wait_for(lambda: reading.numbers == [1], "what came since")
         finally:
             reading.reader.stop()
+
+
+def test_a_node_that_is_cut_off_makes_it_read_on_by_another_consumer(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading.start()
+    for number in range(1, 41):
+        reading.write(ours(number))
+        if number % 10 == 0:
+            monkeypatch.setattr(CUT_OFF, "count", CUT_OFF.count + 1)
+    wait_for(lambda: len(reading.numbers) >= 40, "all are read")
+    assert reading.numbers == list(range(1, 41))

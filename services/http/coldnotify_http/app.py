@@ -20,6 +20,7 @@ from coldnotify_common.http.web import json_errors
 from coldnotify_common.http.web_auth import PROBES, authorized
 from coldnotify_common.http.web_origins import ANY_HOST, asked_by_name, names_of, own_pages
 from coldnotify_common.http.web_port import WebPort
+from coldnotify_common.kafka.cut_off_nodes import watched_nodes
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicLooks
 from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.kafka.kafka_stats import STATISTICS
@@ -302,7 +303,7 @@ def run(settings: HttpSettings) -> int:
     """Serves until SIGTERM or SIGINT. Returns the exit code: 0 stopped in order, 1 could not serve."""
     configure(settings.log_format, settings.log_level, "http")
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with watched_nodes(settings), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
     except ServiceError as error:
         log.error(str(error))

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import structlog
+from coldnotify_common.kafka.cut_off_nodes import watched_nodes
 from coldnotify_common.log import configure
 from coldnotify_common.nodes import INSIDE
 from coldnotify_common.nodes_writer import NodePort, NodeState, NodeWriter
@@ -66,7 +67,8 @@ def run(settings: MatcherSettings) -> int:
 def _beside(
     settings: MatcherSettings, inside: Inside, current: CurrentWorker[MatcherWorker], port: int
 ) -> Iterator[None]:
-    with _node(settings, current, port), watched_deaths(settings, inside, current.readiness):
+    deaths = watched_deaths(settings, inside, current.readiness)
+    with watched_nodes(settings), _node(settings, current, port), deaths:
         yield
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
+from coldnotify_common.kafka.cut_off_nodes import CUT_OFF
 from coldnotify_common.kafka.kafka_clients import connect, producer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.stop import StopFlag
@@ -60,6 +61,7 @@ class Writer:
                 settings, name="writer", queue_buffering_max_messages=500_000, message_max_bytes=2 * 1024 * 1024
             )
         )
+        self._cut_off_count = CUT_OFF.count
         self._delivery_error: KafkaError | None = None
         self._refused: list[RecordRefused] = []
 
@@ -105,6 +107,8 @@ class Writer:
             self._check_delivery()
             if self._stop.is_set():
                 limit_s = min(limit_s, STOP_FLUSH_TIMEOUT_S)
+            if self._cut_off_count != CUT_OFF.count:
+                raise RunFailure("a node of Kafka is cut off from the others, and may be the one that was written to")
             if time.monotonic() - started_s > limit_s:
                 raise RunFailure(f"Kafka did not take {left} records within {limit_s:g} s")
         self._check_delivery()

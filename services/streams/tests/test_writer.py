@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from coldnotify_common.kafka.cut_off_nodes import CUT_OFF
 from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_matcher.engine import ProducedRecord
@@ -31,6 +32,15 @@ def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:
     with pytest.raises(RunFailure, match=f"1 records within {STOP_FLUSH_TIMEOUT_S:g} s"):
         writer.flush()
     timer.join()
+    writer.close()
+
+
+def test_a_flush_ends_once_a_node_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Writer(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag(), JobClock())
+    writer.write([ProducedRecord(TOPICS.sessions, PARTITION, b"key", b"value")])
+    monkeypatch.setattr(CUT_OFF, "count", CUT_OFF.count + 1)
+    with pytest.raises(RunFailure, match="a node of Kafka is cut off"):
+        writer.flush()
     writer.close()
 
 

@@ -34,7 +34,7 @@ ANSWER_S = 2.0
 """Longest wait for an answer."""
 _ANSWER_BYTES_MAX = 16 * 1024 * 1024
 """A group of hundreds of members, each with its subscription and its assignment, takes a hundredth of it."""
-_KAFKA_PORT = 9092
+KAFKA_PORT = 9092
 _GONE = (GroupError.UNKNOWN_MEMBER_ID, GroupError.FENCED_INSTANCE_ID)
 
 
@@ -52,7 +52,7 @@ class GroupCoordinator:
         self._bootstrap = bootstrap
         self._login = login
         self._group = group
-        self._node: _Node | None = None
+        self._node: KafkaNode | None = None
         self._asking = asyncio.Lock()
 
     async def members(self) -> dict[str, StaticMember]:
@@ -94,19 +94,19 @@ class GroupCoordinator:
                 self._forget()  # an answer may be under way
                 raise
 
-    async def _find(self) -> "_Node":
+    async def _find(self) -> "KafkaNode":
         last: Exception = ValueError("there are no bootstrap servers")
         for one in self._bootstrap.split(","):
             try:
-                host, port = parse_host_port(one.strip().rpartition("://")[2], _KAFKA_PORT)
-                node = await _Node.connect(host, port, self._login)
+                host, port = parse_host_port(one.strip().rpartition("://")[2], KAFKA_PORT)
+                node = await KafkaNode.connect(host, port, self._login)
                 try:
                     found = await node.ask(find_coordinator(self._group))
                 finally:
                     node.close()
                 if found.error:
                     raise MalformedAnswer(f"not known by {host_port(host, port)}: error {found.error}")
-                return await _Node.connect(found.host, found.port, self._login)
+                return await KafkaNode.connect(found.host, found.port, self._login)
             except (OSError, EOFError, MalformedAnswer) as error:
                 last = error
         raise last
@@ -117,7 +117,7 @@ class GroupCoordinator:
             node.close()
 
 
-class _Node:
+class KafkaNode:
     """A connection to a node of Kafka."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,7 +126,7 @@ class _Node:
         self._correlation = 0
 
     @classmethod
-    async def connect(cls, host: str, port: int, login: Login) -> "_Node":
+    async def connect(cls, host: str, port: int, login: Login) -> "KafkaNode":
         """Connects and logs in. Raises OSError, EOFError, MalformedAnswer, ScramError."""
         async with asyncio.timeout(CONNECT_S):
             node = cls(*await asyncio.open_connection(host, port, ssl=login.tls))

@@ -1,4 +1,5 @@
-"""Kafka's requests about a consumer group as bytes, and its answers: the few that `group_coordinator` needs. Pure.
+"""Kafka's requests about a consumer group, and about its nodes, as bytes, and its answers: the few that
+`group_coordinator` and `cut_off_nodes` need. Pure.
 
 All are of versions before the compact encodings of KIP-482, and known to Kafka from 2.4 on.
 """
@@ -131,6 +132,16 @@ def find_coordinator(group: str) -> GroupRequest[FoundCoordinator]:
         return FoundCoordinator(error, answer.text(), answer.int32())
 
     return GroupRequest(10, 2, _text(group) + b"\0", read)
+
+
+def list_nodes() -> GroupRequest[list[tuple[str, int]]]:
+    """Returns Metadata v4 about no topic. Its answer names the host and port of each node that is in the cluster."""
+
+    def read(answer: KafkaAnswer) -> list[tuple[str, int]]:
+        answer.int32()
+        return answer.array(lambda: (answer.int32(), answer.text(), answer.int32(), answer.text())[1:3])
+
+    return GroupRequest(3, 4, _array([]) + b"\0", read)
 
 
 def describe_group(group: str) -> GroupRequest[StaticMembers]:

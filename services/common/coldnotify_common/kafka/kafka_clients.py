@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka.cut_off_nodes import CUT_OFF
 from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.kafka.kafka_stats import STATISTICS
 from coldnotify_common.settings import ServiceSettings
@@ -54,7 +55,7 @@ def _error_logger() -> Callable[[KafkaError], None]:
 
 def _common_config(settings: ServiceSettings) -> dict[str, Any]:
     return {
-        "bootstrap.servers": settings.kafka,
+        "bootstrap.servers": CUT_OFF.bootstrap(settings.kafka),
         "logger": _logger,
         # librdkafka logs each failed attempt to connect at level 3, many a second; error_cb reports the same now and
         # then.
@@ -68,7 +69,8 @@ def _common_config(settings: ServiceSettings) -> dict[str, Any]:
         # Gives up a connection that does not answer after this time; the default is a minute.
         "socket.timeout.ms": 15_000,
         # The default is five minutes. A node that is cut off from the others goes on answering who asks it, from a log
-        # that is behind; whoever asks another node for the leaders learns better.
+        # that is behind; whoever asks another node for the leaders learns better. A client whose only connection in use
+        # is one to that node asks no other: see cut_off_nodes.
         "topic.metadata.refresh.interval.ms": 5_000,
         **read_options(settings.kafka_config),
     }

@@ -23,6 +23,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.kafka.consumer_close import close_in_time
+from coldnotify_common.kafka.cut_off_nodes import CUT_OFF, NodeCutOff
 from coldnotify_common.kafka.unreadable_offsets import BEYOND, Gap, GapSearch, is_of_offset, may_have_ended
 from coldnotify_common.paced import Paced
 
@@ -130,6 +131,7 @@ class RecordConsumer(Consumer):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
         self._config = config
+        self._cut_off_count = CUT_OFF.count
         self._resets_by_error = config.get("auto.offset.reset") == "error"
         """If false, the client may silently start again at a lower offset."""
         self._places: dict[_Where, _Place] = {}
@@ -143,8 +145,10 @@ class RecordConsumer(Consumer):
         """Returns records in the order of each partition's offsets; waits at most `timeout_s` for the first one.
 
         A Gap stands for unreadable records. A message may carry an error: the end of a partition, or an error of the
-        connection; never an error of an offset.
+        connection; never an error of an offset. Raises NodeCutOff.
         """
+        if CUT_OFF.count != self._cut_off_count:
+            raise NodeCutOff
         # consume(n, timeout) waits for n records or the whole timeout; poll returns at the first one.
         first = self.poll(timeout_s)
         now_s = time.monotonic()

@@ -14,6 +14,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka.cut_off_nodes import NodeCutOff
 from coldnotify_common.kafka.kafka_clients import TopicLooks, TopicMissing, connect, consumer_config
 from coldnotify_common.kafka.record_consumer import TOPIC_IS_ANOTHER, Gap, RecordConsumer, bytes_of
 from coldnotify_common.own_thread import OwnThread
@@ -109,6 +110,8 @@ class TenancyReader(OwnThread):
         while not (self._stop.is_set() or self._begin_anew):
             try:
                 self._read_on(consumer, looks)
+            except NodeCutOff:
+                return
             except KafkaException as error:
                 # A reader that stopped would hold everybody to the agreements of that moment.
                 _paced.log("the tenants cannot be read", level="warning", error=str(error))

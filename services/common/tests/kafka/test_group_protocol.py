@@ -8,6 +8,7 @@ from coldnotify_common.kafka.group_protocol import (
     describe_group,
     find_coordinator,
     leave_group,
+    list_nodes,
     sasl_authenticate,
     sasl_handshake,
 )
@@ -50,6 +51,12 @@ def test_an_array_that_is_longer_than_its_answer_ends_with_it() -> None:
 def test_a_coordinator_is_read() -> None:
     answer = KafkaAnswer(b"\0\0\0\0" + b"\0\x0f" + b"\xff\xff" + b"\0\0\0\1" + b"\0\4host" + b"\0\0\x23\x84")
     assert find_coordinator("g").read(answer) == (15, "host", 9092)
+
+
+def test_the_nodes_of_the_cluster_are_read() -> None:
+    listed = b"\0\0\0\2" + b"\0\0\0\1\0\1a\0\0\x23\x84\0\1r" + b"\0\0\0\2\0\1b\0\0\x23\x85\xff\xff"
+    answer = KafkaAnswer(b"\0\0\0\0" + listed + b"\0\1c\0\0\0\1\0\0\0\0")
+    assert list_nodes().read(answer) == [("a", 9092), ("b", 9093)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from coldnotify_common.kafka.cut_off_nodes import CUT_OFF
 from coldnotify_common.kafka.record_consumer import RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy import reader
@@ -189,3 +190,14 @@ def test_what_kafkas_client_refuses_once_is_tried_again(
     with running(fresh_kafka) as tenancy:
         wait_for(lambda: tenancy.admit("a", 0, 0) == Admitted("acme"), "the tenant is known")
     assert refused
+
+
+def test_a_node_that_is_cut_off_makes_it_read_on_by_another_consumer(
+    fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(fresh_kafka, TOPICS.tenants, "acme", tenant("a"))
+    with running(fresh_kafka) as tenancy:
+        wait_for(lambda: tenancy.not_ready is None, "the tenants are known")
+        monkeypatch.setattr(CUT_OFF, "count", CUT_OFF.count + 1)
+        write(fresh_kafka, TOPICS.tenants, "acme", tenant("a", "b"))
+        wait_for(lambda: tenancy.admit("b", 0, 0) == Admitted("acme"), "the new domain is known")
