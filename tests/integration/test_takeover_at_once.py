@@ -5,18 +5,23 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import frozen
-from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
+from coldnotify_testkit.kafka import committed
+from coldnotify_testkit.matcher_process import DOMAIN, PARTITIONS, MatcherProcess, Player, group_of, records_of
 from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 
 SESSION_MS = 60_000
 """Whoever takes over within a test has not waited for it."""
+REFUSED = "commit refused, retrying"
 REMOVED = "a member died: removed from its group"
 
 
@@ -75,6 +80,43 @@ def test_a_standby_killed_during_its_claim_is_replaced(fresh_kafka: EmbeddedBrok
         wait_for(lambda: REMOVED in plain(second) + plain(stays), "the first one's removal")
         second.kill()
         wait_for(lambda: serve_all([stays]), "all partitions of both")
+
+
+def test_a_commit_that_is_refused_during_the_rebalance_costs_no_state(
+    fresh_kafka: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """A commit that is sent behind JoinGroup says the generation before: Kafka handles it once all have joined."""
+    options = tmp_path / "kafka-options"
+    options.write_text("debug=cgrp\nlog_level=7\n")
+    names = ("still", "killed", "stays")
+    with matchers(fresh_kafka, tmp_path, *names, kafka_config=options, log_level="debug") as (still, killed, stays):
+        kept = {number: stays.generation(number) for number in stays.owned()}
+        number = min(kept)
+        group = next(name for name in map(str, range(1000)) if partition_of(DOMAIN, name, PARTITIONS) == number)
+        player = Player(fresh_kafka.bootstrap)
+        versions = count(1)
+
+        def commits_while_it_joins() -> bool:
+            player.version("lamp", next(versions), group=group)  # so that there is something to commit
+            return "in join-state wait-join: manual" in plain(stays)
+
+        with frozen(still.process.pid):
+            killed.kill()
+            wait_for(commits_while_it_joins, "a commit while it joins")
+        wait_for(lambda: serve_all([still, stays]), "all partitions of the dead one")
+        last = next(versions)
+        player.version("lamp", last, group=group)
+        wait_for(lambda: is_committed(fresh_kafka, stays, number), "the next commit")
+        player.close()
+        assert REFUSED in plain(stays)
+        assert {number: stays.generation(number) for number in kept} == kept
+
+
+def is_committed(kafka: EmbeddedBroker, one: MatcherProcess, number: int) -> bool:
+    """Returns true once the group has committed the table to its end."""
+    objects = TopicNames().objects
+    offset, _ = committed(kafka.bootstrap, objects, number, group_of(one.log))
+    return offset == len(records_of(kafka.bootstrap, objects, number))
 
 
 def test_a_matcher_that_is_killed_and_started_again_has_a_share_again(

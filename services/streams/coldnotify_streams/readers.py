@@ -58,14 +58,13 @@ RECORD_BYTES_MAX = 2 * 1024 * 1024
 """Limit on a key or value that is handed on: a few bytes of compressed zeros unpack to hundreds of MiB, which must not
 be kept. No topic of ColdNotify accepts longer records, and the reader of a truncated one rejects it.
 """
-_FENCED = frozenset(
-    (
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
-    )
-)
-"""A commit refused with one of these errors means that the group continues without this member."""
+_FENCED = frozenset((KafkaError.FENCED_INSTANCE_ID, KafkaError.UNKNOWN_MEMBER_ID))
+"""A commit refused with one of these errors means that the group continues without this member.
+
+ILLEGAL_GENERATION is none of them: Kafka looks for the member first. A commit that is sent behind JoinGroup names the
+generation before, and is handled in the next one, which this member has joined. A member that has missed one joins
+again, and librdkafka says that its partitions are lost.
+"""
 REVOKE_TIMEOUT_S = 20
 """Longer than a step with a flush that has to wait for a broker's restart, shorter than the group's poll limit."""
 
