@@ -96,7 +96,8 @@ class GapSearch:
 
     def __init__(self, config: Mapping[str, Any], stopped: Callable[[], bool]) -> None:
         """`config`: that of the consumer that found the damage, because both have to fail at the same records."""
-        self._partial = 0
+        self._partial, self._partial_s = 0, 0.0
+        """Answers with a record that seemed truncated, and the time of that count."""
         self._consumer = Consumer(
             {
                 **{name: value for name, value in config.items() if name not in _OPTIONS_OF_ITS_OWN},
@@ -199,13 +200,18 @@ class GapSearch:
         """
         place = TopicPartition(*where, offset)
         self._consumer.assign([place])
-        partial, asked_s = self._partial, time.monotonic()
+        # The client's main thread does one thing after the other: with this answer, it has left the former offset.
+        self._consumer.assignment()
+        partial: int | None = None
+        begun_s = asked_s = time.monotonic()
         while not self._stopped() and time.monotonic() < self._until_s:
             message = self._consumer.poll(_POLL_S)
             if message is None:
-                # A late answer to the former query may count, too.
-                if self._partial - partial > BAD_TIMES:
-                    return _Answer.SILENT
+                if self._partial_s > begun_s:
+                    partial = self._partial if partial is None else partial
+                    # A late answer to the former query may count, too.
+                    if self._partial - partial > BAD_TIMES:
+                        return _Answer.SILENT
                 if time.monotonic() - asked_s > _ASK_AGAIN_S and may_have_ended(self._consumer, where):
                     self._consumer.assign([place])
                     asked_s = time.monotonic()
@@ -222,8 +228,10 @@ class GapSearch:
         return _Answer.UNKNOWN
 
     def _on_statistics(self, text: str) -> None:
-        # Counts answers with a record that seemed truncated. Kafka sends the first batch whole, whatever its size.
-        self._partial = sum(broker["rxpartial"] for broker in json.loads(text)["brokers"].values())
+        # Kafka sends the first batch whole, whatever its size. These wait in the client's queue while nobody polls.
+        statistics = json.loads(text)
+        self._partial = sum(broker["rxpartial"] for broker in statistics["brokers"].values())
+        self._partial_s = statistics["ts"] / 1e6
 
 
 def _same(one: Message, other: Message) -> bool:

@@ -1,18 +1,20 @@
 """What cannot be read is found to the very offset: nothing that can be read is skipped, and nothing else stops it."""
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from coldnotify_common.kafka.kafka_clients import consumer_config
-from coldnotify_common.kafka.unreadable_offsets import Gap, GapSearch, is_of_offset
+from coldnotify_common.kafka.unreadable_offsets import BAD_TIMES, Gap, GapSearch, is_of_offset
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.record_batches import Batch, BatchRecord, Codec, bomb
 from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
 from coldnotify_testkit.waiting import WAIT_S, wait_for
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 TOPICS = TopicNames()
 
@@ -114,6 +116,51 @@ def test_an_answer_that_comes_late_says_nothing_of_where_is_looked_now(
         gap = search.find(TOPIC, 1, 3)
         assert gap is not None
         assert (gap.start, gap.next) == (3, 4)
+    finally:
+        search.close()
+
+
+class CountedLate(Consumer):
+    """Before it is sent from offset 0 to 1, it counts answers to the former query; they are told before the record."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._tell = config["stats_cb"]
+        self._counts: list[str] = []
+        self._held: list[Message | None] = []
+        super().__init__({**config, "stats_cb": self._counts.append})
+
+    def _rise(self) -> int:
+        super().poll(0.01)
+        counted = [sum(one["rxpartial"] for one in json.loads(text)["brokers"].values()) for text in self._counts]
+        return counted[-1] - counted[0] if counted else 0
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        late = partitions[0].offset == 1
+        if late:
+            wait_for(lambda: self._rise() > 2 * BAD_TIMES, "further answers to the former query")
+        super().assign(partitions)
+        if late:
+            self._held = [None]
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        message = self._held.pop() if self._held else super().poll(timeout)
+        while self._counts:
+            self._tell(self._counts.pop(0))
+        return message
+
+
+@pytest.mark.kafka
+def test_answers_to_the_former_query_do_not_make_a_record_unreadable(
+    fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait in the client's queue while the machine is busy, and the record comes later."""
+    monkeypatch.setattr("coldnotify_common.kafka.unreadable_offsets.Consumer", CountedLate)
+    search = GapSearch(consumer_config(ServiceSettings(kafka=fresh_kafka.bootstrap), "search"), lambda: False)
+    try:
+        write(fresh_kafka.bootstrap, TOPIC, 1, [silent(), GOOD])
+        gap = search.find(TOPIC, 1, 0)
+        assert gap is not None
+        assert (gap.start, gap.next) == (0, 1)
     finally:
         search.close()
 
