@@ -112,7 +112,42 @@ class Series:
         return bool(rows)
 
 
-Plot = Lines | Bars | Series
+@dataclass(frozen=True)
+class Percents:
+    """A line for each field of a case's rows, over time: shares of 1, as percent."""
+
+    name: str
+    case: str
+    fields: Mapping[str, str]
+    """By their names in the legend."""
+    label: str
+
+    def draw(self, axes: Axes, result: Result) -> bool:
+        """Returns true if there was anything to draw. The cut and the heal are vertical lines."""
+        rows = [row for row in result["rows"] if row["case"] == self.case and "at_s" in row]
+        for name, key in self.fields.items():
+            axes.plot([row["at_s"] for row in rows], [100 * row[key] for row in rows], label=name, linewidth=1.2)
+        for moment in ("cut_s", "heal_s"):
+            axes.axvline(result["parameters"][moment], color="grey", linestyle=":")
+        axes.set_xlabel("seconds; dotted: the cut, and the heal")
+        axes.set_ylabel(self.label)
+        axes.legend(fontsize=7)
+        return bool(rows)
+
+
+Plot = Lines | Bars | Series | Percents
+_WHOLE = {
+    "sessions live": "live",
+    "know the newest": "knows",
+    "say that they are current": "says",
+    "partitions with one owner": "one_owner",
+}
+_MINORITY = {
+    "know the newest": "knows_minority",
+    "say that they are current": "says_minority",
+    "acknowledged by the majority": "acknowledged_share_majority",
+    "acknowledged by the minority": "acknowledged_share_minority",
+}
 PLOTS: dict[str, tuple[Plot, ...]] = {
     "E1": (
         Lines("latency", "per_s", "p50_ms", "median latency, ms"),
@@ -128,6 +163,11 @@ PLOTS: dict[str, tuple[Plot, ...]] = {
         Lines("latency", "per_s", "p99_ms", "99th percentile, ms"),
     ),
     "queries": (Series("changes", "changes", "condition", "from change to device: p95, ms"),),
+    "split_merge": (
+        Percents("all", "split, back-off up to 15 s", _WHOLE, "% of all clients or partitions"),
+        Percents("minority", "split, back-off up to 15 s", _MINORITY, "% of the minority's clients, of the publishes"),
+        Percents("default", "split, back-off up to 300 s", _WHOLE, "% of all clients or partitions"),
+    ),
     "peers": (Lines("latency", "fan_out", "p50_ms", "median latency, ms"),),
 }
 

@@ -136,12 +136,12 @@ def listens(port: int) -> Callable[[], bool]:
     return ready
 
 
-def says_ready(port: int) -> Callable[[], bool]:
+def says_ready(port: int, host: str = HOST) -> Callable[[], bool]:
     """Returns a condition that is true if /readyz succeeds."""
 
     def ready() -> bool:
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=2):
+            with urllib.request.urlopen(f"http://{host}:{port}/readyz", timeout=2):
                 return True
         except (OSError, ValueError):
             return False

@@ -17,6 +17,7 @@ from coldnotify_loadtest.experiments.queries import QUERIES
 from coldnotify_loadtest.experiments.rates import E1
 from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
+from coldnotify_loadtest.experiments.split_merge import SPLIT_MERGE
 from coldnotify_loadtest.experiments.strangers import STRANGERS
 from coldnotify_loadtest.experiments.takeover import TAKEOVER
 from coldnotify_loadtest.experiments.usage import USAGE
@@ -28,6 +29,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, KILLS, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
         *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, PRIORITY),
-        *(STRANGERS, HORIZONTAL, PARTITIONS),
+        *(STRANGERS, HORIZONTAL, PARTITIONS, SPLIT_MERGE),
     )
 }
