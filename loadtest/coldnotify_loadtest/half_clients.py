@@ -18,6 +18,7 @@ from coldnotify_testkit.networks import enter
 DOMAIN = "split.merge"
 _LIVE = "live"
 _TIMEOUT_S = 10.0
+_SAID_S = 0.2
 _KEPT_MAX = 100_000
 """Limit on acknowledged publishes between two looks: beyond it nobody looks any more."""
 
@@ -50,6 +51,7 @@ class ClientLook:
     group: str
     live: bool
     caught_up: bool
+    """True if it said so at any time since the last look: it does not while a callback runs."""
     as_of: float | None
     """Unix time."""
     told: dict[str, int]
@@ -94,16 +96,20 @@ class _Client:
         )
         self.notify = Notify(DOMAIN, group, name, State(None), connection, say_errors=False)
         self.group, self._told = group, dict[str, int]()
+        self._said = False
         for object_ in plan.objects:
             self.notify.register(object_).subscribe(self._tell)
 
     def _tell(self, notification: Notification) -> None:
         self._told[notification.object_id] = notification.version or 0
 
+    def listen(self) -> None:
+        self._said = self._said or self.notify.caught_up
+
     def look(self) -> ClientLook:
         status = self.notify.status
-        live = status.phase == _LIVE
-        return ClientLook(self.group, live, status.caught_up, status.fresh_as_of, dict(self._told))
+        said, self._said = self._said or status.caught_up, False
+        return ClientLook(self.group, status.phase == _LIVE, said, status.fresh_as_of, dict(self._told))
 
 
 class _Half:
@@ -133,13 +139,18 @@ class _Half:
             self._ending.set()
         elif not self._clients:
             self._clients = [_Client(self._plan, *one) for one in self._plan.clients]
-            task = asyncio.create_task(self._begin())
-            self._tasks.add(task)
+            self._tasks |= {asyncio.create_task(self._begin()), asyncio.create_task(self._listen())}
             self._pipe.send(True)
         else:
             acknowledged, self._acknowledged = self._acknowledged, []
             failed, self._failed = self._failed, 0
             self._pipe.send(HalfLook(time.time(), [client.look() for client in self._clients], acknowledged, failed))
+
+    async def _listen(self) -> None:
+        while True:
+            await asyncio.sleep(_SAID_S)
+            for client in self._clients:
+                client.listen()
 
     async def _begin(self) -> None:
         for client in self._clients:

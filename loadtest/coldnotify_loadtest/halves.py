@@ -10,7 +10,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class Halves:
         """The addresses for clients."""
         self._matchers: list[str] = []
         self._pool = stack.enter_context(ThreadPoolExecutor(matchers))
+        self._asked: dict[str, Future[list[int]]] = {}
+        self._owned: dict[str, list[int]] = {}
         self.restarted = 0
         """Processes that had ended by themselves."""
         self.kafka.wait_ready(READY_S)
@@ -98,8 +100,14 @@ class Halves:
             self.members[name].start()
 
     def owners(self) -> Counter[int]:
-        """Returns by partition how many matchers say that they own it; a matcher that does not answer owns nothing."""
-        return Counter(number for owned in self._pool.map(_owned, self._matchers) for number in owned)
+        """Returns by partition how many matchers say that they own it, by their last answers, and asks them again. A
+        matcher that does not answer in time owns nothing. Waits for none."""
+        for matcher in self._matchers:
+            if matcher not in self._asked or self._asked[matcher].done():
+                if matcher in self._asked:
+                    self._owned[matcher] = self._asked[matcher].result()
+                self._asked[matcher] = self._pool.submit(_owned, matcher)
+        return Counter(number for owned in self._owned.values() for number in owned)
 
     def written(self) -> set[tuple[str, int]]:
         """Returns what the objects topic has: keys and versions."""

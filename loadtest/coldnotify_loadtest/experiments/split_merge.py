@@ -6,7 +6,7 @@ Looked at once a second:
 
     live            clients with a session that has caught up with the log
     knows           clients that were told what had been acknowledged a second before, of both publishers
-    says so         clients with `caught_up`
+    says so         clients with `caught_up` at any time since the last look
     one owner       partitions that exactly one matcher says it owns
     acknowledged    publishes, by half; those of the cut began after it
 
