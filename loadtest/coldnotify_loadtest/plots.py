@@ -135,7 +135,28 @@ class Percents:
         return bool(rows)
 
 
-Plot = Lines | Bars | Series | Percents
+@dataclass(frozen=True)
+class Returns:
+    """A step line for each case: the share of what was lost that has returned, over time."""
+
+    name: str
+    label: str
+
+    def draw(self, axes: Axes, result: Result) -> bool:
+        """Returns true if there was anything to draw."""
+        rows = [row for row in result["rows"] if row.get("series")]
+        for row in rows:
+            axes.step(*zip(*row["series"], strict=True), where="post", label=row["case"], linewidth=1)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(_PLAIN)
+        axes.set_xlabel("seconds")
+        axes.set_ylabel(self.label)
+        if rows:
+            axes.legend(fontsize=7)
+        return bool(rows)
+
+
+Plot = Lines | Bars | Series | Percents | Returns
 _WHOLE = {
     "sessions live": "live",
     "know the newest": "knows",
@@ -156,7 +177,7 @@ PLOTS: dict[str, tuple[Plot, ...]] = {
     ),
     "E3": (Bars("recovery", "all_back_s", "all complete, s after the gateway's start"),),
     "E4": (Bars("recovery", "all_reached_since_kill_s", "a publish is at all, s after the matcher was killed"),),
-    "horizontal": (Bars("recovery", "all_complete_s", "all clients complete again, s after a gateway went"),),
+    "horizontal": (Returns("returns", "clients of the lost gateway that are current elsewhere, %"),),
     "wire": (Bars("wake", "bytes", "bytes, both ways", ("unchanged wake", "1 of 50 changed")),),
     "matcher": (
         Lines("cpu", "per_s", "cpu_us_per_publish.matcher", "matcher's CPU a publish, us", logarithmic=False),

@@ -1,6 +1,24 @@
 """The devices of a run and their registrations, so that swarm and publisher agree without communication. Pure."""
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
+
+
+def silence_s(keepalive_s: float) -> float:
+    """Returns how long after an unanswered Ping a server is given up, by devices as by clients."""
+    return SILENCE_FACTOR * keepalive_s + min(SILENCE_EXTRA_S, keepalive_s)
+
+
+def merged(newest: Iterable[Mapping[int, Counter[int]]]) -> dict[int, Counter[int]]:
+    """Returns by block how many devices have which version as their newest: of all processes, or devices, together."""
+    found: dict[int, Counter[int]] = {}
+    for some in newest:
+        for block, versions in some.items():
+            found.setdefault(block, Counter()).update(versions)
+    return found
 
 
 @dataclass(frozen=True)
@@ -15,6 +33,8 @@ class Population:
     domain: str = "animal.observer"
     prefix: str = "observer"
     """Prefix of the devices' names: another one makes them new devices."""
+    keepalive_s: int = 0
+    """Each device sends a Ping so often, and gives up a server that is silent; 0: none does."""
 
     def block_of(self, device: int) -> int:
         """The block that a device belongs to."""

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -233,10 +233,11 @@ class ColdNotify(Server):
         http_nodes: int = 0,
         usage: bool = False,
         users: Mapping[str, str] | None = None,
+        hosts: Sequence[str] = (),
         web: bool = False,
         partitions: int = topics.EMBEDDED_PARTITIONS,
     ) -> None:
-        """`web`: devices connect over WebSocket, to each gateway at an address of its own.
+        """`hosts`: each gateway is at the next of these addresses. `web`: devices connect to them over WebSocket.
         `nodes`: of Kafka, 1 or 3. `http_nodes`: of the HTTP service. `usage`: with the usage job.
 
         `users`: who may log in to a Kafka of one node at `users_port`, with their passwords.
@@ -245,7 +246,7 @@ class ColdNotify(Server):
         """
         super().__init__(directory)
         settings = settings or {}
-        self._web_ports: list[int] = []
+        self._own: list[tuple[str, int]] = []
         self._partitions = partitions
         self._http_ports: dict[str, int] = {}
         self.port = free_port(HOST)
@@ -270,14 +271,12 @@ class ColdNotify(Server):
             self._add("matcher", number, port, {"matcher-port": port, "matcher-id": f"matcher-{number}"}, settings)
         for number in range(1, gateways + 1):
             port = free_port(HOST)
-            own = {"gateway-port": self.port, "gateway-http-port": port}
-            if web:
-                self._web_ports.append(free_port(HOST))
-                own = {
-                    "gateway-port": free_port(HOST),
-                    "gateway-http-port": port,
-                    "gateway-web-port": self._web_ports[-1],
-                }
+            own: dict[str, object] = {"gateway-port": self.port, "gateway-http-port": port}
+            if hosts:
+                host = hosts[number - 1]
+                device, browser = free_port(host), free_port(host)
+                own |= {"gateway-host": host, "gateway-port": device, "gateway-web-port": browser}
+                self._own.append((host, browser if web else device))
             self._add("gateway", number, port, own, settings)
         for number in range(1, (http_nodes or int(as_up)) + 1):
             port = free_port(HOST)
@@ -330,8 +329,8 @@ class ColdNotify(Server):
             self.children[name].wait_ready()
 
     def addresses(self) -> list[tuple[str, int]]:
-        """See Server. Over WebSocket: one of each gateway, in order."""
-        return [(HOST, port) for port in self._web_ports] or super().addresses()
+        """See Server. Of gateways at addresses of their own: all, in order."""
+        return self._own or super().addresses()
 
     def configure_topic(self, topic: str, values: Mapping[str, str]) -> None:
         """Settings of a topic; the others stay as they are."""

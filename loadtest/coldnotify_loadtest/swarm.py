@@ -2,16 +2,19 @@
 
 import resource
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
 from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Any, Self
 
+from coldnotify_testkit.networks import enter
+
 from coldnotify_loadtest.devices.queries import HeldMembers
 from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.loaders import begun
-from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.population import Population, merged, silence_s
 from coldnotify_loadtest.swarm_process import Counts, Share, run
 
 ANSWER_S = 120.0
@@ -38,8 +41,10 @@ class Swarm:
         *,
         processes: int = 2,
         receive_buffer_bytes: int = 0,
+        network: str = "",
     ) -> None:
         """`receive_buffer_bytes`: the kernel's for each device; 0: it chooses, up to megabytes.
+        `network`: the name of the network namespace that devices are in; empty: this process'.
 
         More processes are taken where one may not open so many files. Raises SwarmError if those are too many.
         """
@@ -52,7 +57,15 @@ class Swarm:
         self.devices = devices
         bounds = [devices * i // processes for i in range(processes + 1)]
         self._shares = [
-            Share(kind, population, bounds[i], f"127.0.0.{2 + i}", tuple(addresses), receive_buffer_bytes)
+            Share(
+                kind,
+                population,
+                bounds[i],
+                "" if network else f"127.0.0.{2 + i}",
+                tuple(addresses),
+                receive_buffer_bytes,
+                network,
+            )
             for i in range(processes)
         ]
         self._sizes = [bounds[i + 1] - bounds[i] for i in range(processes)]
@@ -121,6 +134,15 @@ class Swarm:
         """Since the last call or `record`: of each difference the offset of its change, and when it arrived."""
         return [one for some in self._ask("differences") for one in some]
 
+    @staticmethod
+    def given_up_s(keepalive_s: float) -> float:
+        """Returns the longest time after which devices with this keepalive give up a silent server (0: at once)."""
+        return keepalive_s + silence_s(keepalive_s)
+
+    def newest(self) -> dict[int, Counter[int]]:
+        """Returns by block how many devices have which stamp as their newest."""
+        return merged(self._ask("newest"))
+
     def held(self) -> dict[int, HeldMembers]:
         """Returns the state of each device that has queries."""
         return {number: one for some in self._ask("held") for number, one in some.items()}
@@ -131,10 +153,6 @@ class Swarm:
         Returns how many queries that were. Devices that have requests unanswered, or are not complete, are left out.
         """
         return sum(self._ask("change", devices, queries))
-
-    def keep_alive(self, keepalive_s: float) -> None:
-        """Devices that have heard nothing for so long ask, and connect again if they still hear nothing (0: none)."""
-        self._ask("keepalive", keepalive_s)
 
     def ping(self) -> None:
         """Every device sends its keepalive."""
@@ -194,4 +212,6 @@ def _answer(pipe: Pipe) -> Any:
 def _with_all_files(share: Share, pipe: Pipe) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if share.network:
+        enter(share.network)
     run(share, pipe)

@@ -4,7 +4,7 @@ import errno
 import select
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
@@ -13,7 +13,7 @@ from typing import Any
 from coldnotify_loadtest.devices import LoadDevice, make
 from coldnotify_loadtest.devices.queries import QueryDevice
 from coldnotify_loadtest.latency import Latencies
-from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.population import Population, merged, silence_s
 
 _TICKS = 20
 """Ticks a second: Acks of all devices at once would be an additional load."""
@@ -22,8 +22,8 @@ _CONNECTING_MAX = 200
 _RECEIVE_BYTES = 16_384
 _PENDING_VALUES_MAX = 100_000
 _IP_BIND_ADDRESS_NO_PORT = 24
-_GRACE_MAX_S = 10.0
-"""The clients' own: a Ping is answered within min(10 s, keepalive), or the connection counts as dead."""
+_CONNECT_S = 10.0
+"""The clients' own: a connection that is not complete by then is given up, if devices have a keepalive."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,12 @@ class Share:
     first: int
     """The number of its first device; the others have the next ones."""
     source: str
-    """The address that its connections come from: one has 28,000 ports."""
+    """The address that its connections come from: one has 28,000 ports. Empty: the kernel chooses."""
     addresses: tuple[tuple[str, int], ...]
     receive_buffer_bytes: int = 0
     """The kernel's for each socket; 0: it chooses."""
+    network: str = ""
+    """The network namespace that its devices are in; empty: the one it was started in."""
 
 
 @dataclass
@@ -68,16 +70,17 @@ class Counts:
 class _Slot:
     __slots__ = (
         "device",
-        "heard_s",
+        "newest",
         "number",
         "out",
-        "pinged",
+        "pinged_s",
         "reached",
         "ready",
         "socket",
         "started_ns",
         "state",
         "tries",
+        "unanswered_s",
     )
 
     def __init__(self, number: int, device: LoadDevice) -> None:
@@ -91,23 +94,35 @@ class _Slot:
         self.out = b""
         self.tries = 0
         """It connects to the next address after each connection that has failed or was lost."""
-        self.heard_s = 0.0
-        self.pinged = False
+        self.newest = 0
+        """The newest stamp."""
+        self.pinged_s = 0.0
+        self.unanswered_s = 0.0
+        """The time of the first Ping since something was heard; 0: all is answered."""
 
     def connecting(self, connection: socket.socket) -> None:
         """Begin with a new connection."""
         self.socket, self.state, self.started_ns, self.out = connection, "connecting", time.monotonic_ns(), b""
-        self.heard(time.monotonic())
+        self.pinged_s, self.unanswered_s = time.monotonic(), 0.0
 
-    def heard(self, now_s: float) -> None:
-        """Note that something came, or is awaited from now on."""
-        self.heard_s, self.pinged = now_s, False
+    def heard(self) -> None:
+        """Something came: it is not silent."""
+        self.unanswered_s = 0.0
 
-    def to_ping(self) -> bytes:
-        """Returns a Ping, unless one is unanswered or the device is not complete."""
-        if not self.ready or self.pinged:
-            return b""
-        self.pinged = True
+    def told(self, stamps: tuple[int, ...]) -> None:
+        """Versions came."""
+        self.newest = max(self.newest, *stamps)
+
+    def is_given_up(self, now_s: float, limit_s: float) -> bool:
+        """Returns true if a Ping has been unanswered for so long, or connecting takes too long."""
+        if self.ready:
+            return 0.0 < self.unanswered_s < now_s - limit_s
+        return self.state != "idle" and self.started_ns / 1e9 < now_s - _CONNECT_S
+
+    def ping(self, now_s: float) -> bytes:
+        """Returns a Ping."""
+        self.pinged_s = now_s
+        self.unanswered_s = self.unanswered_s or now_s
         return self.device.ping()
 
 
@@ -139,8 +154,6 @@ class _Loop:
         self._differences: list[tuple[int, int]] = []
         self._next_changing = 0
         self._come_back_s: float | None = 0.05
-        self._keepalive_s = 0.0
-        self._now_s = 0.0
         self._stopping = False
 
     def run(self) -> None:
@@ -157,7 +170,6 @@ class _Loop:
             if self._waiting and self._connecting < _CONNECTING_MAX:
                 until_s = min(until_s, self._next_start_s)
             found = self._epoll.poll(max(0.0, until_s - time.monotonic()), 4096)
-            self._now_s = time.monotonic()
             for fd, mask in found:
                 if fd == pipe_fd:
                     self._obey(self._pipe.recv())
@@ -193,7 +205,8 @@ class _Loop:
         self._by_fd[connection.fileno()] = slot
         self._connecting += 1
         try:
-            connection.bind((self._share.source, 0))
+            if self._share.source:
+                connection.bind((self._share.source, 0))
             code = connection.connect_ex(self._address(slot))
         except OSError as error:
             code = error.errno or errno.EIO
@@ -282,7 +295,7 @@ class _Loop:
             self._lost(slot)
             return
         device = slot.device
-        slot.heard(self._now_s)
+        slot.heard()
         reply, stamps = device.receive(data)
         counts = self._counts
         counts.bytes_in += len(data)
@@ -290,6 +303,7 @@ class _Loop:
             now_ns = time.monotonic_ns()
             self._dirty[slot.number % _TICKS].add(slot)
             since_ns = self._since_ns
+            slot.told(stamps)
             for stamp in stamps:
                 if stamp >= since_ns:
                     counts.deliveries += 1
@@ -321,23 +335,22 @@ class _Loop:
                 if slot.state == "open" and (said := slot.device.tick()):
                     self._send(slot, said)
             dirty.clear()
-        if self._keepalive_s:
-            self._listen_for_silence()
+        if self._share.population.keepalive_s:
+            self._keep_alive()
 
-    def _listen_for_silence(self) -> None:
-        """A share of the devices, as clients do it: a Ping after a keepalive, and lost after the grace beyond it."""
-        now_s, keepalive_s = time.monotonic(), self._keepalive_s
-        grace_s = min(_GRACE_MAX_S, keepalive_s)
+    def _keep_alive(self) -> None:
+        """A share of the devices, as clients do it: a Ping each keepalive, and lost if nothing comes for longer."""
+        now_s, keepalive_s = time.monotonic(), self._share.population.keepalive_s
+        limit_s = silence_s(keepalive_s)
         for slot in self._slots[self._tick :: _TICKS]:
-            silent_s = now_s - slot.heard_s
-            if slot.state == "idle" or silent_s < keepalive_s:
-                continue
-            if silent_s > keepalive_s + grace_s:
+            if slot.is_given_up(now_s, limit_s):
                 if slot.state == "connecting":
                     self._connecting -= 1
-                self._lost(slot)
-            elif said := slot.to_ping():
-                self._send(slot, said)
+                    self._failed(slot)
+                else:
+                    self._lost(slot)
+            elif slot.ready and slot.pinged_s + keepalive_s <= now_s:
+                self._send(slot, slot.ping(now_s))
 
     # -- orders --------------------------------------------------------------------------------------------------------
 
@@ -355,16 +368,14 @@ class _Loop:
             answer = self._take()
         elif word == "differences":
             answer, self._differences = self._differences, []
+        elif word == "newest":
+            answer = self._newest()
         elif word == "held":
             answer = {slot.number: slot.device.held() for slot in self._slots if isinstance(slot.device, QueryDevice)}
         elif word == "change":
             answer = self._change(*arguments)
-        elif word == "retarget":
-            (self._addresses,) = arguments
         elif word == "come back":
             self._come_back(*arguments)
-        elif word == "keepalive":
-            (self._keepalive_s,) = arguments
         elif word == "ping":
             for slot in self._slots:
                 self._send(slot, slot.device.ping())
@@ -387,6 +398,11 @@ class _Loop:
     def _pace(self, per_s: float) -> None:
         self._pace_s = 1 / per_s if per_s else 0.0
         self._next_start_s = time.monotonic()
+
+    def _newest(self) -> dict[int, Counter[int]]:
+        """By block."""
+        block_of = self._share.population.block_of
+        return merged({block_of(slot.number): Counter([slot.newest])} for slot in self._slots)
 
     def _change(self, devices: int, queries: int) -> int:
         """The next so many devices have other queries; how many queries that were."""

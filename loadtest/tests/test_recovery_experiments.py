@@ -1,6 +1,6 @@
 """Experiments in which a process stays away, or a client is behind a slow link or does not read, tiny.
 
-Stands for: recovery, takeover, horizontal, kills, backlog, pipeline, priority, partitions
+Stands for: recovery, takeover, horizontal, home, home_clients, kills, backlog, pipeline, priority, partitions
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from coldnotify_loadtest.bench import BenchRun, Progress
 from coldnotify_loadtest.experiments import EXPERIMENTS
+from coldnotify_testkit.networks import makes_networks
 
 RowsOf = Callable[..., list[dict[str, Any]]]
 """The fixture's."""
@@ -26,14 +27,27 @@ def test_a_process_that_stays_away(tmp_path: Path, rows_of: RowsOf) -> None:
 
 
 @pytest.mark.kafka
-def test_clients_of_a_gateway_that_goes_are_complete_at_the_others(rows_of: RowsOf) -> None:
-    killed, stopped = rows_of("horizontal")
-    assert (killed["case"], stopped["case"]) == ("killed", "stopped 1")
-    assert killed["shares_before"] == "20 / 20 / 20"
-    assert sum(map(int, killed["shares_after"].split(" / "))) == killed["clients"]
-    for row in (killed, stopped):
-        assert row["lost"] >= 20
-        assert row["newest_at"] == row["clients"]
+def test_clients_of_a_gateway_that_goes_are_complete_at_the_others(tmp_path: Path, rows_of: RowsOf) -> None:
+    with pytest.raises(ValueError, match="cases: unknown value 'nobody'"):
+        EXPERIMENTS["horizontal"].run(BenchRun({"cases": ("nobody",)}, tmp_path, Progress(1, "")))
+    cases = ["killed", "stopped", *(["silent"] if makes_networks() else [])]
+    rows = rows_of("horizontal", f"cases={','.join(cases)}", "keepalives=4")
+    assert [row["case"].partition(",")[0] for row in rows] == cases
+    assert (rows[0]["shares_before"], rows[0]["lost"]) == ("20 / 20 / 20", 20)
+    for row in rows:
+        assert sum(map(int, row["shares_after"].split(" / "))) == row["clients"]
+        assert 0 < row["half_complete_s"] <= row["all_complete_s"]
+        assert (row["behind"], row["newest_at"]) == (0, row["clients"])
+    assert min(row["all_complete_s"] for row in rows[1:]) > 4, "a silent gateway is given up after a keepalive"
+
+
+@pytest.mark.kafka
+def test_clients_are_home_again_once_it_serves(rows_of: RowsOf) -> None:
+    (row,) = rows_of("home")
+    assert row["lost"] == 4
+    assert row["half_elsewhere_s"] <= row["all_elsewhere_s"]
+    assert row["half_home_s"] <= row["all_home_s"]
+    assert (row["behind"], row["disordered"]) == (0, 0)
 
 
 @pytest.mark.kafka

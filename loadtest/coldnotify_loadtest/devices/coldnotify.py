@@ -11,7 +11,7 @@ from coldnotify_loadtest.population import Population
 
 OBJECTS_A_FRAME = 64
 KEEPALIVE_S = 86_400
-"""No Ping is due while a run lasts; the idle hour is measured by asking for one."""
+"""Without a keepalive no Ping is due while a run lasts; the idle hour is measured by asking for one."""
 
 _digest = lru_cache(maxsize=4096)(digest)
 _live: Remembered[tuple[int, tuple[int, ...]]] = Remembered()
@@ -73,7 +73,7 @@ class ColdNotifyDevice:
         hello.group = self._population.group(self._population.block_of(self._number))
         hello.client = self._population.client(self._number)
         hello.digest = _digest(self._objects)
-        hello.keepalive_s = KEEPALIVE_S
+        hello.keepalive_s = self._population.keepalive_s or KEEPALIVE_S
         if not self.registered and len(self._objects) <= OBJECTS_A_FRAME:
             hello.register.extend(self._objects)
         if self.epoch is not None:
