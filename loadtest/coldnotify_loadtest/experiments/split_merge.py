@@ -331,8 +331,8 @@ SPLIT_MERGE = Experiment(
     },
     {
         "clients": 8,
-        "groups": 2,
-        "partitions": 2,
+        "groups": 4,
+        "partitions": 4,
         "matchers": 2,
         "gateways": 4,
         "start_s": 1.0,
