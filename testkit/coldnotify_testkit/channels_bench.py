@@ -141,7 +141,7 @@ class ChannelsBench:
         while self.engine.unfinished:
             self.engine.flush(self.now_ms, self.next_turn())
         step = self.engine.take_step(self.now_ms)
-        writes = [*step.state, *step.tombstones]
+        writes = [*step.state, *step.seals, *step.tombstones]
         if writes_lost is not None:
             del writes[writes_lost]
         for write in writes:

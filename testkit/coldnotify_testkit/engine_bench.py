@@ -189,7 +189,7 @@ class EngineBench:
 
     def make_durable(self, step: Step, writes_lost: int = 0, inboxes_lost: int = 0) -> None:
         """Carries out a step. The last writes and the last inbox records may be lost, as in a crash."""
-        writes = [*step.state, *step.tombstones]
+        writes = [*step.state, *step.seals, *step.tombstones]
         for write in writes[: len(writes) - writes_lost]:
             self.log.write(write)
         for inbox, record in step.inboxes[: len(step.inboxes) - inboxes_lost]:

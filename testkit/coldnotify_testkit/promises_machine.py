@@ -515,7 +515,7 @@ class Machine(RuleBasedStateMachine):
 
     def cut(self, step: Step, writes_lost: int, inboxes_lost: int) -> None:
         """Answers are written only after all state is."""
-        lost = min(writes_lost, len(step.state) + len(step.tombstones))
+        lost = min(writes_lost, len(step.state) + len(step.seals) + len(step.tombstones))
         self.bench.make_durable(step, lost, len(step.inboxes) if lost else min(inboxes_lost, len(step.inboxes)))
 
     @rule(ms=st.sampled_from([1000, 16_000]))

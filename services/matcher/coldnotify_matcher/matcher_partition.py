@@ -262,10 +262,10 @@ class MatcherPartition(JobPartition):
         self.engine.on_tick(now_ms)
 
     def take_step(self, now_ms: int) -> Outputs:
-        """Returns the engine's step and repairs; then tombstones and inbox records."""
+        """Returns the engine's step and repairs; then seals; then tombstones and inbox records."""
         step = self.engine.take_step(now_ms)
         rest = [*step.tombstones, *_inbox_writes(self._names.notifications, step)]
-        return Outputs([*step.state, *self.take_repairs()], rest)
+        return Outputs([*step.state, *self.take_repairs()], rest, step.seals)
 
     def take_counts(self) -> dict[str, int]:
         """Returns the engine's events since the last call."""

@@ -19,12 +19,12 @@ from coldnotify_streams.core.events import (
     Records,
     UnreadableOffsets,
 )
-from coldnotify_streams.core.job import LogBounds
+from coldnotify_streams.core.job import LogBounds, Outputs
 from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.core.run import JobRun, RunLimits
 from coldnotify_streams.errors import RunFailure
 from coldnotify_testkit.tally_bench import TallyBench, bench, kinds, log_bench, topics_of
-from coldnotify_testkit.tally_job import ANSWERS, LOG, NEW, REQUESTS, STATE, TABLE, OffsetTally
+from coldnotify_testkit.tally_job import ANSWERS, LOG, NEW, REQUESTS, STATE, TABLE, OffsetTally, Written
 
 # --- the order of a step
 
@@ -52,6 +52,22 @@ def test_a_delivery_that_fails_ends_the_run_and_nothing_of_the_step_is_committed
         one.step()
     one.commit(one.run.last_offsets())
     assert one.committed.get((REQUESTS, 0), 0) == before.get((REQUESTS, 0), 0) == 0
+
+
+@pytest.mark.parametrize("fails_after", [0, 1, 2])
+def test_seals_are_written_once_the_state_is_durable(fails_after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = bench()
+    topics = [STATE, TABLE, ANSWERS]
+    state, seals, rest = ([Written(topic, 0, b"k", b"v")] for topic in topics)
+    monkeypatch.setattr(one.partition(0), "take_step", lambda _now_ms: Outputs(state, rest, seals))
+    before = [len(one.log[topic, 0]) for topic in topics]
+    one.request(0)
+    one.fails[Flush] = RunFailure("not delivered")
+    one.fails_after = fails_after
+    with pytest.raises(RunFailure, match="not delivered"):
+        one.step()
+    written = [len(one.log[topic, 0]) - length for topic, length in zip(topics, before, strict=True)]
+    assert written == [int(at <= fails_after) for at in range(3)]
 
 
 def test_no_step_begins_before_the_one_before_has_ended() -> None:

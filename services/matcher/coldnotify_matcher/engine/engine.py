@@ -17,10 +17,9 @@ packed array. It stays in the index while a gateway has it caught up again: the 
 that waits for a page, and the page, which comes later in the same inbox, contains them.
 
 Replay: `registrations_applied` of a client is the offset of a request whose writes, and those of all before it, are
-durable. A client's buckets are in one partition, written in order by an idempotent producer, so a crash loses only the
-last of a step's records: only the last one carries the step's offset, those before it still carry the former one. So a
-request below it changes nothing when it comes again, and a step that was done in part is done again as a whole, in
-order.
+durable. Of several buckets that a step changes only the last one carries the step's offset, and it is written once the
+others are durable (`Step.seals`); those still carry the former one. So a request below it changes nothing when it comes
+again, and a step that was done in part is done again as a whole, in order.
 """
 
 from collections.abc import Sequence

@@ -25,10 +25,13 @@ class Step:
 
     state: list[ProducedRecord] = field(default_factory=list)
     """Registrations, sessions, repaired and moved objects, rejected records."""
+    seals: list[ProducedRecord] = field(default_factory=list)
+    """The session of each client with several records of registrations, and the last of these: its offset says that the
+    others are durable."""
     tombstones: list[ProducedRecord] = field(default_factory=list)
     """Tombstones of strays whose moved record is durable then, and of sessions whose registrations are gone then."""
     inboxes: list[tuple[int, internal_pb2.Inbox]] = field(default_factory=list)
-    """(inbox, record): answers promise that `state` is durable."""
+    """(inbox, record): answers promise that `state` and `seals` are durable."""
 
     def __bool__(self) -> bool:
-        return bool(self.state or self.tombstones or self.inboxes)
+        return bool(self.state or self.seals or self.tombstones or self.inboxes)

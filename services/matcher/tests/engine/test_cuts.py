@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import msgspec
 from coldnotify_matcher.engine import Rules, Step
+from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.topics import TopicNames
@@ -114,9 +115,14 @@ class Clients:
         return [name for value in ours for name in msgspec.json.decode(value, type=RegistrationsRecord).objects]
 
 
+def parts(step: Step) -> list[ProducedRecord]:
+    """The records of topics, in their order."""
+    return [*step.state, *step.seals, *step.tombstones]
+
+
 def cut(bench: EngineBench, step: Step, durable: int) -> None:
     """The matcher dies when so many of the step's records are durable. Answers leave only behind them all."""
-    writes = len(step.state) + len(step.tombstones)
+    writes = len(parts(step))
     bench.make_durable(step, writes - durable, len(step.inboxes))
 
 
@@ -129,12 +135,37 @@ def test_the_next_matcher_settles_wherever_a_step_is_cut(
     for request in requests:
         clients.say(*request)
     writes = clients.bench.step()
-    for durable in range(len(writes.state) + len(writes.tombstones) + 1):
+    for durable in range(len(parts(writes)) + 1):
         after = deepcopy(clients)
         cut(after.bench, writes, durable)
         first = after.bench.take_over()
-        cut(after.bench, first, min(cut_again, len(first.state) + len(first.tombstones)))
+        cut(after.bench, first, min(cut_again, len(parts(first))))
         after.bench.load()
+        after.heal()
+        after.bench.load()
+        after.check()
+
+
+@given(_requests, st.sets(st.integers(0, 9), min_size=1))
+@settings(max_examples=examples(0.5), deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_next_matcher_settles_after_any_failed_deliveries(
+    requests: list[tuple[str, str, list[str]]], failed: set[int]
+) -> None:
+    """Records behind one that fails may be taken, but no part of a step is written behind one that failed."""
+    clients = Clients()
+    for request in requests:
+        clients.say(*request)
+    step = clients.bench.step()
+    for part in range(3):
+        after = deepcopy(clients)
+        for before in (step.state, step.seals, step.tombstones)[:part]:
+            after.bench.make_durable(Step(state=before))
+        written = (step.state, step.seals, step.tombstones)[part]
+        after.bench.make_durable(Step(state=[one for at, one in enumerate(written) if at not in failed]))
+        after.bench.load()
+        for client, connected in after.connected.items():
+            if not connected:
+                after.connect(client, register=[])  # an offline session may be durable, and what it said before not
         after.heal()
         after.bench.load()
         after.check()

@@ -9,5 +9,6 @@ def test_an_empty_step_is_false_any_other_is_true() -> None:
 
     assert not Step()
     assert Step(state=[write])
+    assert Step(seals=[write])
     assert Step(tombstones=[write])
     assert Step(inboxes=[(0, internal_pb2.Inbox())])

@@ -43,6 +43,7 @@ class DurableSteps:
             with self._reloads.fault_of(partition, single):
                 taken.append(_Step(partition, partition.take_step(self._agenda.now.ms)))
         taken = yield from self._write_part(taken, attrgetter("outputs.state"), single)
+        taken = yield from self._write_part(taken, attrgetter("outputs.seals"), single)
         taken = yield from self._write_part(taken, attrgetter("outputs.rest"), single)
         durable = [one.partition for one in taken]
         yield Durable(durable)

@@ -66,12 +66,13 @@ class RecordRefused(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """The output of one step of a partition, in the order in which it must become durable."""
+    """The output of one step of a partition. First `state` becomes durable, then `seals`, then `rest`."""
 
     state: Sequence[JobProduced]
-    """First."""
     rest: Sequence[JobProduced]
-    """Records that promise `state`, or depend on it."""
+    """Records that promise `state` and `seals`, or depend on them."""
+    seals: Sequence[JobProduced] = ()
+    """State records that say that `state` is durable. Usually there are none."""
 
 
 class LogBounds(NamedTuple):

@@ -13,10 +13,11 @@ claims loaded partitions; takes over claimed ones once the ends of their inputs 
 barriers are reached; ticks; (3) makes the results durable; (4) reloads partitions whose wait is over; has the next
 block read; commits; releases revoked partitions; takes in a few records for the standby.
 
-The order in (3) must not be changed. The `state` of all partitions is written and flushed; then their `rest`, which
-promises the state or depends on it, is written and flushed. Only then their offsets are noted, of all inputs together,
-and only noted offsets are ever committed. So everything committed is durable, and what is durable but not committed is
-handled twice: every handler must give the same result then. A failed delivery ends the run (Failure).
+The order in (3) must not be changed. The `state` of all partitions is written and flushed; then their `seals`, which
+say that the state is durable; then their `rest`, which promises both or depends on them. A part that is empty costs no
+flush. Only then their offsets are noted, of all inputs together, and only noted offsets are ever committed. So
+everything committed is durable, and what is durable but not committed is handled twice: every handler must give the
+same result then. A failed delivery ends the run (Failure), and records that were written behind it may be durable.
 
 A partition goes from FOLLOWING (another member owns it) through LOADING and CLAIMING to OWNED. A claim is a record in a
 state topic: once it comes back, everything that precedes it has been read, and later records of lower generations do

@@ -54,17 +54,19 @@ class ClientRecords:
     def _write(self, client: RegisteredClient, now_ms: int) -> None:
         """Write the buckets that have changed, and then the session's record.
 
-        A crash loses only the last records of a step. Only the last bucket carries the step's offset, those before it
-        still carry the former one: a step that was done in part is done again as a whole.
+        Of several buckets only the last one carries the step's offset, and it is written once the others are durable;
+        those still carry the former one. So a step that was done in part is done again as a whole.
         """
         state = self._state
         changed = sorted(client.changed)
+        write_last = self._outbox.write_seal if len(changed) > 1 else self._outbox.write
         for index in changed:
             applied = client.registrations_applied if index == changed[-1] else client.registrations_stored
             interests = client.buckets[index]
             bucket = bucket_record(interests, state.generation, applied, records_of(client, interests))
             key = f"{client.key}/{index}".encode()
-            self._outbox.write(ProducedRecord(state.rules.topics.registrations, state.partition, key, _encode(bucket)))
+            write = write_last if index == changed[-1] else self._outbox.write
+            write(ProducedRecord(state.rules.topics.registrations, state.partition, key, _encode(bucket)))
         if changed:
             client.registrations_stored = client.registrations_applied
         client.changed.clear()
@@ -84,9 +86,7 @@ class ClientRecords:
             channels_epoch=client.channels.epoch,
             channels_cursor=client.channels.cursor,
         )
-        self._outbox.write(
-            ProducedRecord(state.rules.topics.sessions, state.partition, client.key.encode(), _encode(record))
-        )
+        write_last(ProducedRecord(state.rules.topics.sessions, state.partition, client.key.encode(), _encode(record)))
         if client.channels:
             client.channels.stored_cursor = client.channels.cursor
         client.session_stored = True

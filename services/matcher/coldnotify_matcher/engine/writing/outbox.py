@@ -17,6 +17,10 @@ class EngineOutbox:
         """Add a state record, or a record that depends on nothing else in this step."""
         self._step.state.append(write)
 
+    def write_seal(self, write: ProducedRecord) -> None:
+        """Add a state record that says that the step's other state records are durable."""
+        self._step.seals.append(write)
+
     def write_last(self, write: ProducedRecord) -> None:
         """Add a tombstone that must follow the step's other records."""
         self._step.tombstones.append(write)

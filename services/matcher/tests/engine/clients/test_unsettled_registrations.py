@@ -1,6 +1,7 @@
 """What clients' applications have not taken: as a Hello says it, as requests make it, as frames change it, stored."""
 
 import pytest
+from coldnotify_matcher.engine import Rules, Step
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import digest
@@ -116,6 +117,19 @@ def test_what_is_unregistered_is_unsettled_no_more(bench: EngineBench) -> None:
     hello(bench, "a", register=("a",))
     bench.unregister("a")
     bench.settle()
+    assert said(bench) == {}
+
+
+@pytest.mark.parametrize("failed", range(4))
+def test_registrations_stay_settled_if_one_of_several_records_fails(failed: int) -> None:
+    """A record is taken that was written behind one that Kafka does not take in time."""
+    bench = EngineBench(rules=Rules(bucket_objects_max=1))
+    hello(bench, "a", "b", "c", register=("a", "b", "c"))
+    bench.request(1, unsettled=wire_pb2.Unsettled(all=True, request=7))
+    bench.request(1, open=internal_pb2.Open(digest=digest(["a", "b", "c"]), epoch=EPOCH, ask=2, again=True))
+    step = bench.step()
+    bench.make_durable(Step(state=[one for at, one in enumerate(step.state) if at != failed]))
+    bench.load()
     assert said(bench) == {}
 
 

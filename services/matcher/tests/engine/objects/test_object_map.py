@@ -56,7 +56,7 @@ def shown(obj: Obj) -> dict[str, Any]:
 
 def outcome(engine: Engine) -> tuple[object, ...]:
     step = engine.take_step(0)
-    return step.state, step.tombstones, step.inboxes, engine.state.counts
+    return step.state, step.seals, step.tombstones, step.inboxes, engine.state.counts
 
 
 @pytest.mark.parametrize("seed", range(50))
