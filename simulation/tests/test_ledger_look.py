@@ -13,10 +13,14 @@ from coldnotify_matcher.engine.clients import unsettled_registrations
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
 from coldnotify_matcher.engine.writing import client_records
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.client import SimulatedClient
+from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.operating import SimulatedOperator
 from coldnotify_simulation.scripted import Rule, check, connected, link_of, no_matcher, registered, until_request
 from coldnotify_simulation.world import World
+
+TOPICS = TopicNames()
 
 
 def come_to_rest(world: World, client: SimulatedClient) -> None:
@@ -88,6 +92,43 @@ def a_connection_that_is_asked_for_again_behind_the_next_one() -> None:
     come_to_rest(world, client)
 
 
+def a_hello_that_comes_behind_the_next_session() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    for gateway in world.gateways:
+        gateway.requests_held = True
+    world.register(client, "b")
+    world.run(0.2)
+    link_of(client).cut("cut")
+    opens: list[tuple[SimulatedGateway, Produce]] = []
+
+    def there() -> bool:
+        opens.extend(
+            (gateway, produce)
+            for gateway in world.gateways
+            for _, produce in gateway._queues[0]
+            if produce.request.HasField("open")
+        )
+        return bool(opens)
+
+    world.clock.run_until(there)
+    gateway, late = opens[0]
+    gateway.kill()
+    for one in world.gateways:
+        one.requests_held = False
+    gateway.start()
+    world.run(30.0)
+    world.kafka.append(TOPICS.requests, 0, world.clock.now_ms, late.key, late.request.SerializeToString())
+    come_to_rest(world, client)
+
+
+@contextmanager
+def no_hello_is_late() -> Iterator[None]:
+    never = property(lambda _: False, lambda *_: None)
+    with patch.object(UnsettledTold, "_late_hello", never, create=True):
+        yield
+
+
 @contextmanager
 def the_client_says_nothing() -> Iterator[None]:
     with patch.object(UnsettledTold, "next", lambda self, _now, _number: None):
@@ -156,6 +197,7 @@ HOLDS: Mapping[Callable[[], None], list[Rule]] = {
     a_callback_that_raises_too_often_then_a_takeover: [nothing_of_it_is_stored, a_cursor_overtakes_what_it_has_passed],
     a_matcher_that_dies_before_it_has_a_forgotten_clients_whole_set: [a_hello_says_all_for_as_long_as_its_session],
     a_connection_that_is_asked_for_again_behind_the_next_one: [whoever_was_displaced_comes_back],
+    a_hello_that_comes_behind_the_next_session: [no_hello_is_late],
 }
 
 

@@ -126,6 +126,33 @@ test("what is not answered is said by the next Hello", () => {
   assert(bench.stored.settled);
 });
 
+for (const byAnEarlierPage of [false, true]) {
+  const by = byAnEarlierPage ? "an earlier page" : "this page";
+  test(`once a Hello of ${by} with registrations was not answered, each further one says all`, () => {
+    const pending = new Map<Interest, "register">(byAnEarlierPage ? [["b", "register"]] : []);
+    const wanted = new Set(byAnEarlierPage ? ["a", "b"] : ["a"]);
+    const bench = new Bench(document({ pending, wanted }));
+    bench.client.application.register("b");
+    bench.client.application.subscribe("b", 1);
+    if (!byAnEarlierPage) {
+      assert.equal(bench.connect().capabilities, CAPABILITY_UNSETTLED);
+      bench.client.linkDown("", bench.now);
+    }
+    assert(bench.wake());
+    bench.say({ notification: { name: "b", version: 1n, answer: true } });
+    bench.tell();
+    bench.answer(one(bench.said(ACK_DELAY_S)));
+    bench.save();
+    assert(bench.stored.settled);
+    for (let i = 0; i < 2; i++) {
+      bench.client.linkDown("", bench.now);
+      const { register, capabilities } = bench.connect();
+      assert.deepEqual([register, capabilities], [[], CAPABILITY_UNSETTLED]);
+      bench.say({ welcome: { inSync: true } });
+    }
+  });
+}
+
 test("what is not answered is said again, ever more rarely", () => {
   const bench = new Bench(document()).live();
   bench.register("b");

@@ -121,6 +121,30 @@ def test_an_unanswered_report_is_repeated_by_the_next_hello() -> None:
     assert one.client._document().settled is True
 
 
+@pytest.mark.parametrize("by_an_earlier_process", [False, True])
+def test_once_a_hello_with_registrations_was_not_answered_each_further_one_says_all(
+    by_an_earlier_process: bool,
+) -> None:
+    """The service may take it in behind all that the next session says."""
+    more = {"pending": {"b": OperationKind.REGISTER}} if by_an_earlier_process else {}
+    one = bench(**more)
+    one.client.application.register("b")
+    one.client.application.subscribe("b", 1)
+    if not by_an_earlier_process:
+        assert says_all(one.connect())
+        one.client.link_down("", one.now)
+    assert says_all(live(one))
+    answer(one, "b")
+    told(one, "b")
+    (frame,) = said(one, ACK_DELAY_S)
+    one.say(registered=wire.Registered(request=frame.request))
+    assert one.client._document().settled is True
+    for _ in range(2):
+        one.client.link_down("", one.now)
+        hello = live(one)
+        assert (says_all(hello), list(hello.register)) == (True, [])
+
+
 def test_an_unanswered_report_is_repeated_ever_more_rarely() -> None:
     one = bench()
     live(one)

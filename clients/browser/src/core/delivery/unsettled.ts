@@ -98,6 +98,8 @@ export class UnsettledTold {
   #answerDue = Infinity;
   /** Number of times in a row that nothing was answered in this session. */
   #inVain = 0;
+  /** True if a Hello that stated unsettled interests may still be on its way, perhaps one of an earlier page. */
+  #lateHello: boolean;
 
   /** `known`: the service knows that nothing is unsettled, according to the document. */
   constructor(journal: Journal, registrations: Registrations, delivery: Delivery, settings: ClientSettings, known: boolean) {
@@ -106,6 +108,7 @@ export class UnsettledTold {
     this.#delivery = delivery;
     this.#settings = settings;
     this.#known = known;
+    this.#lateHello = registrations.owes;
   }
 
   /** The state for the document: true if the service knows that nothing is unsettled. */
@@ -120,13 +123,14 @@ export class UnsettledTold {
    * unsettled; it cannot if not `inHello`.
    */
   begin(operations: Operations, inHello = true): boolean {
+    if (this.#inHello && this.#said !== null && this.#said.size > 0) this.#lateHello = true; // the last one, as no Welcome came
     this.#forget();
     this.#inVain = 0;
     const pending = this.#registrations.owes;
     if (this.#known && !pending) {
       this.#said = new Map();
       this.#seen = this.#changes;
-      return false;
+      return inHello && this.#lateHello;
     }
     this.#doubt();
     this.#inHello = inHello && (operations.size > 0 || !pending) && this.#journal.isDurable(this.#revision);

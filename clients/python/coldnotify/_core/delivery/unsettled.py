@@ -4,7 +4,8 @@ Unsettled is each pending registration, and each object whose callbacks have rai
 registration when it is requested. So a session reports only the differences: what is settled, and callbacks' errors;
 and everything again, if that is not answered. While the service may believe that something is unsettled, the document
 records it (`known` is False), and the next Hello reports everything. So a wake in which nothing is unsettled, after one
-that left nothing, reports nothing.
+that left nothing, reports nothing. But a Hello that was not answered may reach the service behind everything that the
+next session says, so from then on each Hello reports everything.
 """
 
 from collections import deque
@@ -166,6 +167,9 @@ class UnsettledTold:
         self._answer_due = float("inf")
         self._in_vain = 0
         """So many times in a row nothing was answered in this session."""
+        self._late_hello = registrations.owes
+        """True if a Hello that said something to be unsettled may be under way still, maybe one of an earlier process.
+        """
 
     @property
     def known(self) -> bool:
@@ -178,6 +182,7 @@ class UnsettledTold:
         """Begins a session whose Hello has these operations. Returns true if the Hello reports that nothing else is
         unsettled; it cannot if not `in_hello`.
         """
+        self._late_hello |= self._in_hello and bool(self._said)  # the last one, as no Welcome came
         self._forget()
         self._in_vain = 0
         if not self._settings.say_unsettled:
@@ -185,7 +190,7 @@ class UnsettledTold:
         pending = self._registrations.owes
         if self._known and not pending:
             self._said, self._seen = {}, self._changes
-            return False
+            return in_hello and self._late_hello
         self._doubt()
         self._in_hello = in_hello and (bool(operations) or not pending) and self._journal.is_durable(self._revision)
         self._said = dict.fromkeys(_registered(operations), PENDING) if self._in_hello else None
