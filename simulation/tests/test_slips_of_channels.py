@@ -72,7 +72,7 @@ SLIPS = {
         "register",
         "begin = channel.position",
         "self._move(log, client, channel, begin, replayed=replayed)",
-        35,
+        95,
     ),
     "what overtakes moves the cursor": Slip(
         encoding,

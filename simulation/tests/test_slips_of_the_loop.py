@@ -29,7 +29,7 @@ SLIPS = {
         durable = yield from self.write(owned, None)
         for partition in durable:
         """,
-        465,
+        140,
     ),
     "a publish that is held back is committed": Slip(
         Commits,
