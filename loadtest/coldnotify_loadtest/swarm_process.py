@@ -50,7 +50,11 @@ class Counts:
     connected: int = 0
     ready: int = 0
     lost: int = 0
+    """Connections of complete devices that have ended."""
+    returned: int = 0
+    """Devices that were lost since `record`, and are complete again."""
     failed: int = 0
+    """Other connections that have ended, or were not made."""
     attempts: int = 0
     """Connections that were begun."""
     deliveries: int = 0
@@ -79,6 +83,7 @@ class _Slot:
         "socket",
         "started_ns",
         "state",
+        "strayed",
         "tries",
         "unanswered_s",
     )
@@ -91,6 +96,8 @@ class _Slot:
         self.started_ns = 0
         self.ready = False
         self.reached = False
+        self.strayed = False
+        """It was lost since `record`."""
         self.out = b""
         self.tries = 0
         """It connects to the next address after each connection that has failed or was lost."""
@@ -112,6 +119,10 @@ class _Slot:
     def told(self, stamps: tuple[int, ...]) -> None:
         """Versions came."""
         self.newest = max(self.newest, *stamps)
+
+    def stray(self) -> None:
+        """It is complete no more."""
+        self.strayed = True
 
     def is_given_up(self, now_s: float, limit_s: float) -> bool:
         """Returns true if a Ping has been unanswered for so long, or connecting takes too long."""
@@ -239,7 +250,10 @@ class _Loop:
         self._again(slot)
 
     def _lost(self, slot: _Slot) -> None:
-        self._counts.lost += 1
+        if slot.ready:
+            self._counts.lost += 1
+        else:
+            self._counts.failed += 1
         self._counts.first_lost_ns = self._counts.first_lost_ns or time.monotonic_ns()
         if slot.device.closed and len(self._counts.closed) < 10:
             self._counts.closed.append(slot.device.closed[:200])
@@ -260,6 +274,8 @@ class _Loop:
             self._counts.connected -= 1
         if slot.ready:
             self._counts.ready -= 1
+            self._counts.returned -= slot.strayed
+            slot.stray()
         slot.socket, slot.state, slot.ready = None, "idle", False
 
     # -- data ----------------------------------------------------------------------------------------------------------
@@ -321,6 +337,7 @@ class _Loop:
         if device.ready != slot.ready:
             slot.ready = device.ready
             counts.ready += 1 if slot.ready else -1
+            counts.returned += slot.strayed if slot.ready else -slot.strayed
             if slot.ready:
                 counts.last_ready_ns = time.monotonic_ns()
                 self._ready_ns.append(counts.last_ready_ns - slot.started_ns)
@@ -422,12 +439,8 @@ class _Loop:
         self._values_ns.clear()
         self._ready_ns.clear()
         for slot in self._slots:
-            slot.reached = False
-        counts = self._counts
-        counts.deliveries = counts.reached = counts.bytes_in = counts.bytes_out = counts.lost = counts.failed = 0
-        counts.attempts = 0
-        counts.first_lost_ns = counts.last_ready_ns = counts.last_reached_ns = counts.last_delivery_ns = 0
-        counts.closed.clear()
+            slot.reached = slot.strayed = False
+        self._counts = Counts(connected=self._counts.connected, ready=self._counts.ready)
 
     def _take(self) -> tuple[bytes, bytes]:
         self._latencies.add_ns(self._values_ns)

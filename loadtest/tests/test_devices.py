@@ -191,7 +191,10 @@ def test_a_device_over_websocket_masks_what_it_says_and_tells_a_refusal() -> Non
     assert hello.hello.client == "observer-0"
     pong, _ = device.receive(b"\x89\x02ab")
     assert pong[0] == 0x8A
+    device.receive(message(welcome(in_sync=True, epoch=1) + caught_up(7)))
+    assert device.ready
     device.hello()
+    assert not device.tick(), "no Ack before the Hello of the new connection"
     assert device.receive(b"HTTP/1.1 403 Forbidden\r\n\r\n") == (b"", ())
     assert device.closed == "HTTP/1.1 403 Forbidden"
 

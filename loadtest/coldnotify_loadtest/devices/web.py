@@ -68,7 +68,7 @@ class WebDevice:
 
     def tick(self) -> bytes:
         """See LoadDevice."""
-        said = self._device.tick()
+        said = self._device.tick() if self._open else b""
         return _message(_BINARY, said) if said else b""
 
     def ping(self) -> bytes:

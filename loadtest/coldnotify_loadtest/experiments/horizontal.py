@@ -137,7 +137,7 @@ class _Trial:
             if at_s > seconds + READY_S:
                 raise SwarmError(f"clients are not complete again: {counts}")
             looks.append((at_s, counts))
-            back.append((counts.last_ready_ns / 1e9 - struck_s, counts.lost - (self._clients - counts.ready)))
+            back.append((counts.last_ready_ns / 1e9 - struck_s, counts.returned))
             time.sleep(_LOOK_S)
         whole_s, _ = back[-1]
         expected = publisher.end().sent * self._population.fan_out
