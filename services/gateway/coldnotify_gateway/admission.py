@@ -9,6 +9,7 @@ import structlog
 from coldnotify_common.paced import Paced
 from coldnotify_common.security.authentication import Authenticator, NotAuthenticated
 from coldnotify_common.security.identity import Identity
+from coldnotify_common.security.publish_rights import PublishRight
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
@@ -41,8 +42,8 @@ class Admission:
         """The revoked proofs at the last check of all sessions."""
         self._look: asyncio.TimerHandle | None = None
 
-    def admit(self, peer: Peer, hello: Hello) -> bool:
-        """Returns true if the client may publish. Raises Violation if the connection may not be the client."""
+    def admit(self, peer: Peer, hello: Hello) -> PublishRight:
+        """Returns the client's right to publish. Raises Violation if the connection may not be the client."""
         connection = cast(DeviceConnection, peer)
         token = hello.token or connection.token
         identity = self.identify(Proof(connection.address, connection.certificate, token, connection.passed_on))
@@ -57,7 +58,7 @@ class Admission:
             self._identities[peer] = identity
             if self._look is None:
                 self._look = self._loop.call_later(_REVOKED_LOOK_S, self._look_for_revoked)
-        return identity.may_publish(hello.domain)
+        return identity.publish_right(hello.domain, hello.group, hello.client)
 
     def identify(self, proof: Proof) -> Identity:
         """Returns the identity that a proof belongs to. Raises Violation."""

@@ -12,6 +12,7 @@ import pytest
 from coldnotify_common.security import revocation
 from coldnotify_common.security.authentication import Authenticator, AuthSettings
 from coldnotify_common.security.identity import Identity
+from coldnotify_common.security.publish_rights import EVERY_NAME, NO_NAME, Owned, PublishRight
 from coldnotify_common.security.tokens import Grant, make_key, sign
 from coldnotify_gateway.admission import Admission
 from coldnotify_gateway.core import Violation
@@ -103,3 +104,42 @@ def test_all_sessions_are_looked_through_only_where_the_list_has_changed(
         admission.forget(here)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("claims", "right"),
+    [
+        ({"sub": "d/g/c"}, NO_NAME),
+        (
+            {"sub": "d/g/c", "sensor": ["d/g/b", "d/g/*", "e/g/c"]},
+            PublishRight(False, (Owned("*", "units/{client}/"),)),
+        ),
+        ({"sub": "d/g/*", "sensor": "d/g/b"}, NO_NAME),
+        ({"sub": "d/g/c", "publish": "d", "sensor": "d/g/c"}, EVERY_NAME),
+        ({"sensor": "d/g/c"}, None),
+    ],
+)
+def test_the_right_to_publish_is_that_of_the_client_of_the_hello(
+    claims: dict[str, Any], right: PublishRight | None, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 32)
+    rule = "sub:{domain}/{group}/{client} publish:{publish} sensor:{domain}/{group}/{client}=>own:units/{client}/"
+    settings = AuthSettings(
+        auth="token", auth_token_algorithm="HS256", auth_token_key=str(secret), auth_token_rule=rule
+    )
+    token = jwt.encode({**claims, "exp": time.time() + 600}, "s" * 32, "HS256")
+
+    async def admitted() -> PublishRight:
+        admission = Admission(Authenticator(settings), lambda _: None)
+        connection = peer(token=token)
+        try:
+            return admission.admit(connection, HELLO)
+        finally:
+            admission.forget(connection)
+
+    if right is None:
+        with pytest.raises(Violation, match="may not be d/g/c"):
+            asyncio.run(admitted())
+    else:
+        assert asyncio.run(admitted()) == right

@@ -5,6 +5,7 @@ A change is not written here, because only the matcher knows the description int
 
 from aiohttp import web
 from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_auth import checks_names
 from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.tenancy.gate import GateRefused
 from coldnotify_schemas.descriptions import parse_description, parse_patch
@@ -24,6 +25,7 @@ from coldnotify_http.metrics import (
     Metrics,
 )
 from coldnotify_http.node_client import NobodyAnswers, NodeAnswer, NodeClient
+from coldnotify_http.own_names import refused_description
 from coldnotify_http.refusals import refusal
 from coldnotify_http.request_parts import Bodies, domain_and_group
 
@@ -66,10 +68,15 @@ class DescribingEndpoints:
         _check_names(request)
         return as_it_is(await self._asking.matcher(request.rel_url.raw_path_qs, who=who_asks(request)))
 
+    @checks_names
     async def changed(self, request: web.Request) -> web.Response:
         """PUT (the whole map), PATCH (a JSON merge patch) or DELETE .../objects/{object}/description?if_revision."""
         try:
-            _check_names(request)
+            domain, group = _check_names(request)
+            # The matcher takes the object's name from the path as it is taken here.
+            refused = refused_description(request, domain, group, request.match_info["object"])
+            if refused is not None:
+                return refused
             body = await self._body(request)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
@@ -110,9 +117,10 @@ class DescribingEndpoints:
         return body
 
 
-def _check_names(request: web.Request) -> None:
-    domain_and_group(request)
+def _check_names(request: web.Request) -> tuple[str, str]:
+    domain, group = domain_and_group(request)
     object_of_path(request.rel_url.raw_path.removesuffix(_END))
+    return domain, group
 
 
 def _may_have_written(answer: NodeAnswer) -> bool:

@@ -9,6 +9,7 @@ from coldnotify.publisher import Outcome, Published, PublishError
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.query_numbers import whole_number
 from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_auth import checks_names
 from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.tracing import Attributes, Tracer
 from coldnotify_schemas.names import InvalidName
@@ -19,6 +20,7 @@ from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_m
 from coldnotify_http.entrance import Entered, Entrance, HttpAdmission
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
+from coldnotify_http.own_names import owned_records
 from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
 from coldnotify_http.settings import HttpSettings
 from coldnotify_http.write_answers import kind_of, result_of, status_of
@@ -71,6 +73,7 @@ class PublishEndpoints:
         # (?s: a name may have line feeds, too.
         return [web.post(base, self.post_many), web.post(base + "/{object:(?s:.*)}", self.post_one)]
 
+    @checks_names
     async def post_one(self, request: web.Request) -> web.Response:
         """POST .../objects/{object}?outcome=no: the public record's JSON; an empty body is {}."""
         try:
@@ -85,8 +88,11 @@ class PublishEndpoints:
             raise
         if (refused := self._wrong_clock(clock_ms)) is not None:
             return refused
+        owned = owned_records(request, domain, group, [(object_, record)])
+        if isinstance(owned, web.Response):
+            return owned
         size_bytes = len(object_.encode()) + len(body)
-        return await self.publish_one(request, domain, group, (object_, record), size_bytes, wanted=wanted)
+        return await self.publish_one(request, domain, group, owned[0], size_bytes, wanted=wanted)
 
     async def publish_one(
         self, request: web.Request, domain: str, group: str, named: Named, size_bytes: int, *, wanted: bool = True
@@ -99,6 +105,7 @@ class PublishEndpoints:
         (result,) = await self._results(domain, group, [named], outcomes, wanted=wanted)
         return json_answer({"domain": domain, "group": group, **result}, status=status_of(outcomes))
 
+    @checks_names
     async def post_many(self, request: web.Request) -> web.Response:
         """POST .../objects?outcome=yes: {"objects": {name: record}} or [{"object": name, ...record}]; a result for
         each."""
@@ -115,11 +122,14 @@ class PublishEndpoints:
             raise
         if (refused := self._wrong_clock(clock_ms)) is not None:
             return refused
-        entered = await self._enter(request, domain, group, records, body_bytes)
+        owned = owned_records(request, domain, group, records)
+        if isinstance(owned, web.Response):
+            return owned
+        entered = await self._enter(request, domain, group, owned, body_bytes)
         if isinstance(entered, web.Response):
             return entered
-        outcomes = await self._publish(request, domain, group, records, entered)
-        results = await self._results(domain, group, records, outcomes, wanted=wanted)
+        outcomes = await self._publish(request, domain, group, owned, entered)
+        results = await self._results(domain, group, owned, outcomes, wanted=wanted)
         answer: dict[str, object] = {"domain": domain, "group": group, "results": results}
         if failed := sum(isinstance(outcome, PublishError) for outcome in outcomes):
             answer["error"] = f"{failed} of {len(outcomes)} objects were not acknowledged, see results"

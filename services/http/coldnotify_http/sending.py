@@ -8,6 +8,7 @@ from aiohttp import web
 from coldnotify.publisher import PublishError, Sent
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_auth import checks_names
 from coldnotify_common.http.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName
 
@@ -20,6 +21,7 @@ from coldnotify_http.message_bodies import (
     parse_messages,
 )
 from coldnotify_http.metrics import Metrics
+from coldnotify_http.own_names import owned_messages
 from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
 from coldnotify_http.write_answers import kind_of, result_of, status_of
 
@@ -51,6 +53,7 @@ class Sending:
         base = "/v1/domains/{domain}/groups/{group}/channels"
         return [web.post(base, self.post_many), web.post(base + "/{channel:(?s:.*)}", self.post_one)]
 
+    @checks_names
     async def post_one(self, request: web.Request) -> web.Response:
         """POST .../channels/{channel}: {"payload": ..., "id": ..., "to": [...], "expires_at": ..., "source": ...}."""
         try:
@@ -67,6 +70,7 @@ class Sending:
         answer = {"domain": domain, "group": group, **result_of("channel", channel, outcomes[0])}
         return json_answer(answer, status=status_of(outcomes))
 
+    @checks_names
     async def post_many(self, request: web.Request) -> web.Response:
         """POST .../channels?in_order=no: {"messages": [{"channel": name, "payload": ...}, ...]}; a result for each, in
         order. With in_order=yes each is sent when the one before it is acknowledged; behind one that is not, none."""
@@ -102,6 +106,10 @@ class Sending:
         in_order: bool = False,
     ) -> Sequence[Sent | PublishError] | web.Response:
         """Returns each message's outcome; or the answer, if they are not admitted."""
+        owned = owned_messages(request, domain, group, messages)
+        if isinstance(owned, web.Response):
+            return owned
+        messages = owned
         at_a_time = 1 if in_order else None
         entered = self._entrance.enter(who_asks(request), domain, group, len(messages), body_bytes, at_a_time=at_a_time)
         if isinstance(entered, web.Response):

@@ -1,6 +1,7 @@
 """Authorizes requests to an HTTP port: 401 without an identity, 403 for a domain that the identity may not use."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
 import structlog
 from aiohttp import web
@@ -20,11 +21,22 @@ PROBES = ("/healthz", "/readyz", "/metrics")
 IDENTITY = web.RequestKey("identity", Identity)
 """The request's key for the identity of the caller, for handlers."""
 
+_CHECKS_NAMES = "_checks_names"
+_Checks = TypeVar("_Checks", bound=Callable[..., Any])
+
+
+def checks_names(handler: _Checks) -> _Checks:
+    """Marks a handler that checks by Identity.publish_right() which names the caller may publish to. So it is open to
+    those who may publish to some names of a group only."""
+    setattr(handler, _CHECKS_NAMES, True)
+    return handler
+
 
 def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBES) -> Middleware:
     """Returns a middleware that requires an identity for every path but `open_paths`.
 
-    For a path with {domain}, the identity needs the right to publish to that domain. Other paths show data of many
+    For a path with {domain}, the identity needs the right to publish to that domain, or, where the handler
+    `checks_names`, to some names of its {group}. Other paths show data of many
     domains: they require the right to publish to any domain. Place it after `json_errors`.
     """
 
@@ -37,7 +49,7 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
             return identity
         request[IDENTITY] = identity
         domain = request.match_info.get("domain")
-        if domain is not None and not identity.may_publish(domain):
+        if domain is not None and not (identity.may_publish(domain) or _is_let_through(request, identity, domain)):
             _paced.log("request not allowed", path=request.path, identity=identity.name)
             return error_response(403, f"domain: {identity.name} may not publish to {domain!r}", field="domain")
         if domain is None and not identity.publishes:
@@ -46,6 +58,12 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
         return await handler(request)
 
     return check
+
+
+def _is_let_through(request: web.Request, identity: Identity, domain: str) -> bool:
+    if not getattr(request.match_info.handler, _CHECKS_NAMES, False):
+        return False
+    return not identity.publish_right(domain, request.match_info["group"]).nothing
 
 
 def identified(authenticator: Authenticator, request: web.Request) -> Identity | web.Response:

@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from coldnotify_common.security.identity import ANYBODY, Identity, InvalidRule, Rule, identity_of, parse_rules
+from coldnotify_common.security.publish_rights import InvalidTemplate, check_apart
 from coldnotify_common.security.revocation import BadList, RevocationList, jti, serial
 from coldnotify_common.settings import ServiceSettings, invalid, setting
 
@@ -47,11 +48,13 @@ class AuthSettings(RevokedSettings):
     )
     auth_certificate_rule: str = setting(
         "san-uri:coldnotify://{domain}/{group}/{client} san-uri:coldnotify-publisher://{publish}",
-        "rules that read an identity from a certificate: cn, san-dns or san-uri, a colon, a template",
+        "rules that read an identity from a certificate: cn, san-dns or san-uri, a colon, a template; with =>own:NAMES "
+        "behind it, a right to publish to names below NAMES",
     )
     auth_token_rule: str = setting(
         "sub:{domain}/{group}/{client} publish:{publish}",
-        "rules that read an identity from a token: a claim (text, or a list of texts), a colon, a template",
+        "rules that read an identity from a token: a claim (text, or a list of texts), a colon, a template; with "
+        "=>own:NAMES behind it, a right to publish to names below NAMES",
     )
     auth_token_key: str = setting(
         "", "file with the key that checks tokens: the secret (HS256), or a public key in PEM (RS256, ES256)"
@@ -84,6 +87,10 @@ class Authenticator:
         self.mode = settings.auth
         self._certificate_rules = self._rules("auth_certificate_rule", CERTIFICATE_SOURCES)
         self._token_rules = self._rules("auth_token_rule", ())
+        try:
+            check_apart(rule.owns for rule in (*self._certificate_rules, *self._token_rules) if rule.owns)
+        except InvalidTemplate as error:
+            raise invalid("auth_token_rule", f"and --auth-certificate-rule: own: {error}") from None
         self._key = self._read_key() if self.takes_tokens else b""
         try:
             self._revoked = RevocationList(settings.auth_revoked)

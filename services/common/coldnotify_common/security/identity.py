@@ -5,15 +5,30 @@ A rule is SOURCE:TEMPLATE; several are separated by spaces. The source names the
 {publish} (a domain that may be published to) and {service} (a service that other services recognise). Every text that
 matches a template grants what it names; a place missing from the template matches anything. In the text, a place
 contains a name, `*` (any), or the beginning of a name and `*`.
+
+A rule SOURCE:TEMPLATE=>own:NAMES grants `own` alone: to publish as the client that its text names, to the names of that
+client's group below NAMES, such as `units/{client}/`.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-_NAME_CHARS = "A-Za-z0-9_.-"
+from coldnotify_common.security.publish_rights import (
+    EVERY_NAME,
+    NAME_CHARS,
+    NO_NAME,
+    InvalidTemplate,
+    Owned,
+    PublishRight,
+    check_apart,
+    check_template,
+    fits,
+)
+
 _CLIENT_PLACES = ("domain", "group", "client")
 _PLACES = (*_CLIENT_PLACES, "publish", "service")
+_OWN = "=>own:"
 _PLACE = re.compile(r"\{([a-z]*)\}")
 
 
@@ -33,6 +48,8 @@ class Identity:
     """Patterns of domains that it may publish to."""
     services: tuple[str, ...] = ()
     """Names of services that it belongs to."""
+    owns: tuple[tuple[str, str, str, str], ...] = ()
+    """Patterns of domain, group and client, and the template of the names to which it may publish as that client."""
     expires_at_s: float = float("inf")
     """The end of its validity, Unix time in seconds."""
     proofs: tuple[str, ...] = ()
@@ -42,16 +59,27 @@ class Identity:
         """Returns true if it may connect as this client."""
         if self is ANYBODY:  # checked at every Hello
             return True
-        return any(_fits(d, domain) and _fits(g, group) and _fits(c, client) for d, g, c in self.clients)
+        return any(fits(d, domain) and fits(g, group) and fits(c, client) for d, g, c in self.clients)
 
     def may_publish(self, domain: str) -> bool:
-        """Returns true if it may publish objects of this domain."""
-        return any(_fits(pattern, domain) for pattern in self.publishes)
+        """Returns true if it may publish every object of this domain, and change what else it has."""
+        return any(fits(pattern, domain) for pattern in self.publishes)
+
+    def publish_right(self, domain: str, group: str, client: str | None = None) -> PublishRight:
+        """Returns its right to publish in this group, as this client if one is given."""
+        if self.may_publish(domain):
+            return EVERY_NAME
+        owned = tuple(
+            Owned(c, template)
+            for d, g, c, template in self.owns
+            if fits(d, domain) and fits(g, group) and (client is None or fits(c, client))
+        )
+        return PublishRight(every=False, owned=owned) if owned else NO_NAME
 
     @property
-    def who(self) -> "tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...]] | None":
+    def who(self) -> tuple[object, ...] | None:
         """The key for counting shares: a renewed token has the same one. None: no identity is required."""
-        return None if self is ANYBODY else (self.name, self.clients, self.publishes)
+        return None if self is ANYBODY else (self.name, self.clients, self.publishes, self.owns)
 
     @property
     def is_service(self) -> bool:
@@ -74,10 +102,12 @@ ANYBODY = Identity("anybody", (("*", "*", "*"),), ("*",), ("*",))
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One SOURCE:TEMPLATE."""
+    """One SOURCE:TEMPLATE, or SOURCE:TEMPLATE=>own:NAMES."""
 
     source: str
     expression: re.Pattern[str]
+    owns: str = ""
+    """The template of the names that it grants. Then it grants nothing else."""
 
 
 def parse_rules(text: str, sources: Sequence[str] = ()) -> tuple[Rule, ...]:
@@ -86,6 +116,10 @@ def parse_rules(text: str, sources: Sequence[str] = ()) -> tuple[Rule, ...]:
     rules = tuple(_parse_rule(word, sources) for word in text.split())
     if not rules:
         raise InvalidRule("is empty, expected SOURCE:TEMPLATE")
+    try:
+        check_apart(rule.owns for rule in rules if rule.owns)
+    except InvalidTemplate as error:
+        raise InvalidRule(f"own: {error}") from None
     return rules
 
 
@@ -100,27 +134,28 @@ def identity_of(
     clients: dict[tuple[str, str, str], None] = {}
     publishes: dict[str, None] = {}
     services: dict[str, None] = {}
+    owns: dict[tuple[str, str, str, str], None] = {}
     for rule in rules:
         for text in values.get(rule.source, ()):
             found = rule.expression.fullmatch(text)
             if found is None:
                 continue
             places = found.groupdict()
-            if any(place in places for place in _CLIENT_PLACES):
-                clients[places.get("domain", "*"), places.get("group", "*"), places.get("client", "*")] = None
+            client = (places.get("domain", "*"), places.get("group", "*"), places.get("client", "*"))
+            if rule.owns:
+                owns[*client, rule.owns] = None
+            elif any(place in places for place in _CLIENT_PLACES):
+                clients[client] = None
             if "publish" in places:
                 publishes[places["publish"]] = None
             if "service" in places:
                 services[places["service"]] = None
-    return Identity(name, tuple(clients), tuple(publishes), tuple(services), expires_at_s, proofs)
-
-
-def _fits(pattern: str, name: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+    return Identity(name, tuple(clients), tuple(publishes), tuple(services), tuple(owns), expires_at_s, proofs)
 
 
 def _parse_rule(word: str, sources: Sequence[str]) -> Rule:
-    source, colon, template = word.partition(":")
+    rule, own, names = word.partition(_OWN)
+    source, colon, template = rule.partition(":")
     if not source or not colon or not template:
         raise InvalidRule(f"{word!r} is not SOURCE:TEMPLATE")
     if sources and source not in sources:
@@ -132,6 +167,8 @@ def _parse_rule(word: str, sources: Sequence[str]) -> Rule:
         raise InvalidRule(f"{word!r}: {what} none of {', '.join(f'{{{place}}}' for place in _PLACES)}")
     if len(set(places)) < len(places):
         raise InvalidRule(f"{word!r}: a place is there twice")
+    if own:
+        _check_own(word, places, names)
     if any(not literal for literal in literals[1:-1]):
         raise InvalidRule(f"{word!r}: between two places there must be something that tells them apart")
     # A character that ends one place may be in none of them: otherwise "a.b.c.d" would match "{domain}.{group}" in
@@ -142,9 +179,18 @@ def _parse_rule(word: str, sources: Sequence[str]) -> Rule:
         re.escape(literal) + (f"(?P<{places[i]}>[{chars}]{{1,64}}|[{chars}]{{0,63}}\\*)" if i < len(places) else "")
         for i, literal in enumerate(literals)
     )
-    return Rule(source, re.compile(expression))
+    return Rule(source, re.compile(expression), names)
+
+
+def _check_own(word: str, places: Sequence[str], names: str) -> None:
+    if "client" not in places or not set(places) <= set(_CLIENT_PLACES):
+        raise InvalidRule(f"{word!r}: own: needs {{client}} before =>, besides at most {{domain}} and {{group}}")
+    try:
+        check_template(names)
+    except InvalidTemplate as error:
+        raise InvalidRule(f"{word!r}: own: {error}") from None
 
 
 def _expand() -> str:
     """Returns the characters allowed in names."""
-    return "".join(char for char in map(chr, range(128)) if re.fullmatch(f"[{_NAME_CHARS}]", char))
+    return "".join(char for char in map(chr, range(128)) if re.fullmatch(f"[{NAME_CHARS}]", char))

@@ -33,9 +33,11 @@ class Inside(InsideTls):
         """Reads the files. Raises SettingError."""
         super().__init__(settings)
         try:
-            parse_rules(settings.inside_rule, CERTIFICATE_SOURCES)
+            rules = parse_rules(settings.inside_rule, CERTIFICATE_SOURCES)
         except InvalidRule as error:
             raise invalid("inside_rule", str(error)) from None
+        if any(rule.owns for rule in rules):
+            raise invalid("inside_rule", "own: gives no access to this port, only --auth-...-rule can grant it")
         self.hosts = settings.http_hosts
         self._authenticator = Authenticator(
             AuthSettings(

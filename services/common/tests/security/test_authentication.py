@@ -134,6 +134,11 @@ def test_half_a_character_in_a_token_is_nobodys_name(by_secret: Authenticator) -
         ({"auth": "token"}, "nothing", "no public key for ES256"),
         ({"auth_token_rule": "sub"}, None, "--auth-token-rule: 'sub' is not SOURCE:TEMPLATE"),
         ({"auth_certificate_rule": "x:{client}"}, None, "--auth-certificate-rule: .* none of cn"),
+        ({"auth_token_rule": "sub:{client}=>own:units/"}, None, "--auth-token-rule: .* own: 'units/' has no {client}"),
+        (
+            {"auth_token_rule": "sub:{client}=>own:{client}/", "auth_certificate_rule": "cn:{client}=>own:u/{client}/"},
+            *(None, "--auth-token-rule: and --auth-certificate-rule: own: .* two clients could own the same name"),
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(

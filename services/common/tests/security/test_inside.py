@@ -157,6 +157,7 @@ async def test_files_that_are_replaced_are_taken_and_what_cannot_be_used_changes
         ({"inside_ca": "missing.pem"}, "--inside-ca: missing.pem cannot be used"),
         ({"inside_rule": "san-uri"}, "--inside-rule: 'san-uri' is not SOURCE:TEMPLATE"),
         ({"inside_rule": "claim:{service}"}, "--inside-rule: .* none of cn"),
+        ({"inside_rule": "cn:{client}=>own:units/{client}/"}, "--inside-rule: own: gives no access to this port"),
         ({"auth_revoked": "missing"}, "--auth-revoked: missing: cannot be read"),
     ],
 )

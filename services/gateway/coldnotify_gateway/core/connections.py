@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from coldnotify_common.addresses import subscriber
 from coldnotify_common.security.places import Places
+from coldnotify_common.security.publish_rights import PublishRight
 from coldnotify_common.security.shares import Shares
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partitioner import partition_of
@@ -150,11 +151,11 @@ class Connections:
         """Returns the number of connections without a Hello."""
         return len(self._unidentified)
 
-    def identify(self, connection: Unidentified, hello: Hello, now_s: float, *, may_publish: bool) -> Identified:
+    def identify(self, connection: Unidentified, hello: Hello, now_s: float, publish_right: PublishRight) -> Identified:
         """Turns a connection into a session."""
         self._last_number += 1
         view = self.views[partition_of(hello.domain, hello.group, len(self.views))]
-        session = Identified(connection, hello, self._last_number, view, now_s, self._limits, may_publish=may_publish)
+        session = Identified(connection, hello, self._last_number, view, now_s, self._limits, publish_right)
         view.add(session, now_s, self._limits.beat_s)
         self.by_peer[connection.peer] = session
         self.home_count += session.at_home

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from coldnotify_common.placement.fair_shares import BALANCE_NOT_HERE_S, REST_S, GatewayShare, Outlook
+from coldnotify_common.security.publish_rights import EVERY_NAME, PublishRight
 from coldnotify_common.security.shares import Shares
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.close_codes import CloseCode
@@ -41,14 +42,14 @@ from coldnotify_gateway.core.violation import Violation, of_frame_error
 
 EVERYWHERE_A_DAY = Retentions()
 NOTHING_AGREED = WithoutLimits()
-Admit = Callable[[Peer, Hello], bool]
-"""Checks that this connection may be the client that its Hello names, and returns true if the client may publish to its
-domain. Raises Violation if it may not be the client."""
+Admit = Callable[[Peer, Hello], PublishRight]
+"""Checks that this connection may be the client that its Hello names, and returns the client's right to publish. Raises
+Violation if it may not be the client."""
 
 
-def admit_all(_peer: Peer, _hello: Hello) -> bool:
+def admit_all(_peer: Peer, _hello: Hello) -> PublishRight:
     """Admits every client, and lets it publish."""
-    return True
+    return EVERY_NAME
 
 
 class Gateway:
@@ -256,14 +257,14 @@ class Gateway:
         if hello is None:
             return []
         self._check_hello(hello)
-        may_publish = self._admit(connection.peer, hello)
+        publish_right = self._admit(connection.peer, hello)
         if self._pace.takes_at_once(now_s):
-            return self._begin(connection, hello, now_s, may_publish=may_publish)
+            return self._begin(connection, hello, now_s, publish_right)
         seconds = self._pace.backlog_s
         if self._pace.full:
             reason = "too many clients wait for their turn"
             raise Violation(CloseCode.OVERLOADED, reason, ComeBack(retry_after_s=seconds))
-        self._pace.wait(WaitingHello(connection.peer, hello, may_publish, len(body)))
+        self._pace.wait(WaitingHello(connection.peer, hello, publish_right, len(body)))
         self._connections.wait(connection)
         return [Send(connection.peer, [encoding.wait(seconds, (connection.dialect or CRC).encode)])]
 
@@ -290,7 +291,7 @@ class Gateway:
                 continue
             try:
                 self._check_hello(waiting.hello)
-                outputs += self._begin(connection, waiting.hello, now_s, may_publish=waiting.may_publish)
+                outputs += self._begin(connection, waiting.hello, now_s, waiting.publish_right)
                 for body in connection.kept:
                     session = self._connections.by_peer.get(waiting.peer)
                     if session is not None:
@@ -299,12 +300,12 @@ class Gateway:
                 outputs += self._refuse(self._connections.by_peer[waiting.peer], violation, now_s)
         return self._counted(outputs)
 
-    def _begin(self, connection: Unidentified, hello: Hello, now_s: float, *, may_publish: bool) -> list[Output]:
+    def _begin(self, connection: Unidentified, hello: Hello, now_s: float, publish_right: PublishRight) -> list[Output]:
         if hello.HasField("cursor"):
             self.counters.hellos_returning += 1
         else:
             self.counters.hellos_new += 1
-        session = self._connections.identify(connection, hello, now_s, may_publish=may_publish)
+        session = self._connections.identify(connection, hello, now_s, publish_right)
         output = self._requests.open(session, now_s)
         self._timers.look_at(session, now_s)
         return [output]

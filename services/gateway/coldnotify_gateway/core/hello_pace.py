@@ -8,6 +8,7 @@ from collections import deque
 from math import ceil
 from typing import NamedTuple
 
+from coldnotify_common.security.publish_rights import PublishRight
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core.outputs import Peer
@@ -23,7 +24,7 @@ class WaitingHello(NamedTuple):
 
     peer: Peer
     hello: Hello
-    may_publish: bool
+    publish_right: PublishRight
     size_bytes: int
 
 

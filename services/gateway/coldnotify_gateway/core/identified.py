@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sys import intern
 
+from coldnotify_common.security.publish_rights import NO_NAME, PublishRight
 from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_AT_HOME,
@@ -63,13 +64,13 @@ class Identified:
         "group",
         "heard_s",
         "link",
-        "may_publish",
         "moves",
         "number",
         "objects",
         "opened",
         "peer",
         "phase",
+        "publish_right",
         "queries",
         "question",
         "view",
@@ -84,8 +85,7 @@ class Identified:
         view: PartitionView[Identified],
         now_s: float,
         limits: Limits,
-        *,
-        may_publish: bool = False,
+        publish_right: PublishRight = NO_NAME,
     ) -> None:
         self.peer = before.peer
         self.address = before.address
@@ -131,7 +131,7 @@ class Identified:
         self.channels = _channels(hello)
         self.link = SessionLink(limits.high_water_bytes)
         self._quota: Quota | None = None
-        self.may_publish = may_publish
+        self.publish_right = publish_right
         self._publishes: SessionPublishes | None = None
 
     # --- looking in

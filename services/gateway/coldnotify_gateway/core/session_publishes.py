@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from coldnotify_common.security.publish_rights import NotGranted
 from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_object, object_key
@@ -197,14 +198,14 @@ class Publishing:
         group."""
         own = session.publishes
         reason = ""
-        if not session.may_publish:
+        if session.publish_right.nothing:
             reason = f"this client has no right to publish to {session.domain}"
         elif not session.opened or not own.asking.take_request(now_s, self._limits):
             reason = "too much is asked for at once"
         else:
             try:
-                check_object(asked.object)
-            except InvalidName as error:
+                session.publish_right.publisher("object", check_object(asked.object), session.client)
+            except (InvalidName, NotGranted) as error:
                 reason = str(error)
         if reason:
             return self._became(session, Outcome(ask=asked.ask, reason=reason))
@@ -287,7 +288,7 @@ class Publishing:
 
     def _wrong(self, session: Identified, publish: Publish) -> str | None:
         """Returns the error that the client must correct, or None."""
-        if not session.may_publish:
+        if session.publish_right.nothing:
             return f"publish: this client has no right to publish to {session.domain}"
         try:
             if bool(publish.object) == bool(publish.channel):
@@ -296,9 +297,11 @@ class Publishing:
                 return f"{PRIORITY_HEADER}: is {publish.priority}, which this release does not know"
             if publish.channel:
                 self._message(session, publish)
+                session.publish_right.publisher("channel", publish.channel, session.client)
             else:
                 self._record(session, publish)
-        except (InvalidName, InvalidRecord) as error:
+                session.publish_right.publisher("object", publish.object, session.client)
+        except (InvalidName, InvalidRecord, NotGranted) as error:
             return str(error)
         return None
 

@@ -6,6 +6,7 @@ Stands for: connections, unidentified, violation
 from ipaddress import ip_network
 
 import pytest
+from coldnotify_common.security.publish_rights import NO_NAME, PublishRight
 from coldnotify_gateway.core import Gateway, Limits, Produce, SessionState, Violation
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import PAGE_WORKING, BeatAnswer, Closed, Item, Opened, Page
@@ -63,11 +64,11 @@ def test_a_bad_beginning_is_told_by_code_and_field(bench, said, code, words):
 def test_who_is_not_admitted_is_told_and_nobody_else_sees_the_token():
     asked = []
 
-    def admit(_peer: object, said: Hello) -> bool:
+    def admit(_peer: object, said: Hello) -> PublishRight:
         asked.append(said.token)
         if said.client == "thief":
             raise Violation(CloseCode.NOT_ALLOWED, "client: you are not thief")
-        return False
+        return NO_NAME
 
     bench = GatewayBench(admit=admit)
     wire = bench.connect()

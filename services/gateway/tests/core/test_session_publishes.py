@@ -6,6 +6,7 @@ Stands for: waiting_publishes
 import json
 
 import pytest
+from coldnotify_common.security.publish_rights import EVERY_NAME, NO_NAME, Owned, PublishRight
 from coldnotify_gateway.core import AboveAgreement, Gateway, Limits, PauseReading
 from coldnotify_gateway.core.session_publishes import PAUSE_S, RETRY_MS
 from coldnotify_schemas.channels import parse_message_headers
@@ -192,12 +193,60 @@ def test_what_is_wrong_is_named_and_stops_nothing(wrong: Publish, words: str) ->
 
 
 def test_who_may_not_publish_is_told() -> None:
-    bench = GatewayBench(admit=lambda _peer, _hello: False)
+    bench = GatewayBench(admit=lambda _peer, _hello: NO_NAME)
     wire = bench.live()
     publish(bench, wire, message(1))
     (said,) = refusals(wire)
     assert "no right to publish to animal.observer" in said.reason
     assert not bench.publications
+
+
+OWN = PublishRight(every=False, owned=(Owned("client-1", "units/{client}/"),))
+BELOW = "is not below units/client-1/, where alone this client may publish"
+DOORS = {
+    "publish": lambda name: Publish(request=1, object=name, version=1, payload=b"1"),
+    "delete": lambda name: Publish(request=1, object=name, version=1, deleted=True),
+    "send": lambda name: message(1, name),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("right", "name", "words"),
+    [
+        (NO_NAME, "units/client-1/t", "no right to publish"),
+        (NO_NAME, "lamp", "no right to publish"),
+        (OWN, "units/client-1/t", ""),
+        (OWN, "units/client-1", BELOW),
+        (OWN, "units/client-1/", BELOW),
+        (OWN, "units/client-10/t", BELOW),
+        (OWN, "lamp", BELOW),
+        (EVERY_NAME, "units/client-10/t", ""),
+        (EVERY_NAME, "lamp", ""),
+    ],
+)
+def test_a_session_publishes_to_the_names_of_its_right(door: str, right: PublishRight, name: str, words: str) -> None:
+    bench = GatewayBench(admit=lambda _peer, _hello: right)
+    wire = bench.live()
+    publish(bench, wire, DOORS[door](name))
+    answers = refusals(wire)
+    assert [one.key.decode() for one in bench.publications] == ([] if words else [f"animal.observer/region-1/{name}"])
+    if words:
+        assert words in answers[0].reason
+        assert not answers[0].retry_after_ms, "it has to be corrected"
+    bench.take_requests()
+    ask(bench, wire, 7, name)
+    assert bool(bench.take_requests()) == (not words)
+    assert [words in frame.outcome.reason for frame in wire.take()] == ([True] if words else [])
+
+
+def test_a_refused_name_stops_nothing_that_follows() -> None:
+    bench = GatewayBench(admit=lambda _peer, _hello: OWN)
+    wire = bench.live()
+    publish(bench, wire, message(1, "lamp"), message(0, "lamp"), message(2, "units/client-1/t"))
+    (said,) = refusals(wire)
+    assert (said.request, said.reason) == (1, f"channel: 'lamp' {BELOW}")
+    assert [one.value for one in bench.publications] == [b"2"]
 
 
 def test_an_answer_to_a_session_that_has_gone_is_nobodys() -> None:
@@ -446,6 +495,6 @@ def test_questions_have_a_bound_and_are_for_who_may_publish() -> None:
     assert len(bench.take_requests()) == Limits().requests_unanswered_max
     (frame,) = wire.take()
     assert (frame.outcome.ask, frame.outcome.reason) == (number, "too much is asked for at once")
-    bench.gateway.sessions()[0].may_publish = False
+    bench.gateway.sessions()[0].publish_right = NO_NAME
     ask(bench, wire, 1000)
     assert "no right" in wire.take()[0].outcome.reason
