@@ -110,6 +110,19 @@ def test_there_and_back_on_the_same_data(monkeypatch: pytest.MonkeyPatch, releas
         assert up.stop() == 0
 
 
+@pytest.mark.parametrize("service", ["gateway", "http"])
+def test_the_release_does_not_start_with_a_rule_of_own(
+    monkeypatch: pytest.MonkeyPatch, release: Path, tmp_path: Path, service: str
+) -> None:
+    """So it takes nobody who owns names for more than that."""
+    rule = "sub:{domain}/{group}/{client}=>own:units/{client}/"
+    argv = [sys.executable, "-m", "coldnotify_cli.main", service, f"--auth-token-rule={rule}"]
+    with started_from(monkeypatch, release), Child(argv, tmp_path / "log") as old:
+        wait_for(lambda: not old.running, "it ends", LIMIT_S)
+        assert "--auth-token-rule" in old.output
+        assert "a place is there twice" in old.output
+
+
 @pytest.mark.parametrize("old", ["matcher", "gateway"])
 def test_beside_each_other(
     monkeypatch: pytest.MonkeyPatch, release: Path, fresh_kafka: EmbeddedBroker, tmp_path: Path, old: str

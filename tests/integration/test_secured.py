@@ -1,5 +1,6 @@
 """Everything under TLS, with certificates and tokens: the console, the ledger, what is passed on, what is revoked."""
 
+import json
 import ssl
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 from urllib.request import Request
 
 import pytest
-from coldnotify import Connection, Notify, ServiceRefused, State
+from coldnotify import Connection, Notify, PublishRefused, ServiceRefused, State
 from coldnotify_common.security.certificates import Authority
 from coldnotify_common.security.tokens import Grant, Token, make_key, sign
 from coldnotify_testkit.browser import MISSING, browser
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.kafka
 
 OURS, THEIRS, GROUP = "animal.observer", "lamps", "region-1"
 LIMIT_S = 90
+TOKEN_RULE = "sub:{domain}/{group}/{client} publish:{publish} sub:{domain}/{group}/{client}=>own:units/{client}/"
+"""By which each client owns names, too."""
 
 
 @dataclass
@@ -42,11 +45,19 @@ class Secured:
 
     def get(self, path: str, *, token: str = "", publisher: str = "") -> tuple[int, Any]:
         """(status, JSON) of the HTTP service, asked with this proof."""
+        return self.ask("GET", path, token=token, publisher=publisher)
+
+    def ask(
+        self, method: str, path: str, body: object = None, *, token: str = "", publisher: str = ""
+    ) -> tuple[int, Any]:
+        """The same for any method, with a body in JSON."""
         context = ssl.create_default_context(cafile=str(self.ca))
         if publisher:
             context.load_cert_chain(*self.authority.publisher([publisher]))
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        answer = fetch(Request(f"https://{self.up.report['http']}{path}", headers=headers), LIMIT_S, context)
+        data = None if body is None else json.dumps(body).encode()
+        url = f"https://{self.up.report['http']}{path}"
+        answer = fetch(Request(url, data, headers, method=method), LIMIT_S, context)
         return answer.status, answer.json()
 
     def client(
@@ -69,7 +80,8 @@ def secured(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     authority.inside(["127.0.0.1", "localhost"])
     key, _ = make_key(authority.directory)
     revoked.write_text("")
-    with stacks.running(directory, f"--tls={authority.directory}", auth="any", auth_revoked=str(revoked)) as up:
+    settings = {"auth": "any", "auth_revoked": str(revoked), "auth_token_rule": TOKEN_RULE}
+    with stacks.running(directory, f"--tls={authority.directory}", **settings) as up:
         with up.publisher() as publisher:
             for domain in (OURS, THEIRS):
                 publisher.publish(domain, GROUP, "camera", version=1)
@@ -107,6 +119,53 @@ def test_the_ledger_and_overview_are_for_who_may_publish_there(secured: Secured)
         wait_for(lambda: sees(theirs) == ([theirs], 0, 1), "nothing of another one, sums neither")
     finally:
         notify.disconnect()
+
+
+def test_an_owner_of_names_publishes_there_and_nowhere_else(secured: Secured) -> None:
+    token, base = secured.token("u-7").text, f"/v1/domains/{OURS}/groups/{GROUP}"
+    own, other = "units/u-7/t", "units/u-8/t"
+    notify, _, _ = secured.client("u-7", f"wss://{secured.up.report['http']}", token=token)
+    try:
+        assert notify.connect(timeout_s=LIMIT_S), notify.status
+        published = notify.publish(own, {"t": 1})
+        published.wait(LIMIT_S)
+        assert published.outcome(LIMIT_S).outcome == "published"
+        notify.send(own, "log").wait(LIMIT_S)
+        for refused in (notify.publish(other, {"t": 1}), notify.send("camera", "log")):
+            with pytest.raises(PublishRefused, match="is not below units/u-7/, where alone this client may publish"):
+                refused.wait(LIMIT_S)
+        notify.publish(own, deleted=True).wait(LIMIT_S)
+    finally:
+        notify.disconnect()
+
+    def asked(method: str, path: str, body: object = None) -> int:
+        return secured.ask(method, base + path, body, token=token)[0]
+
+    for name, status in ((own, 200), (other, 403), ("camera", 403)):
+        assert asked("POST", f"/objects/{name}", {"payload": 1}) == status
+        assert asked("POST", f"/channels/{name}", {"payload": 1}) == status
+        assert asked("PUT", f"/objects/{name}/description", {"kind": "sensor"}) == status
+    for method, path in (
+        *(("POST", "/resets"), ("DELETE", "/clients/u-7"), ("PATCH", "/clients/u-7"), ("GET", "/clients/u-7")),
+        *(
+            ("GET", f"/objects/{own}"),
+            ("GET", f"/objects/{own}/description"),
+            ("GET", "/outcomes"),
+            ("GET", "/channels"),
+        ),
+    ):
+        assert asked(method, path) == 403, (method, path)
+    for path in ("/v1/console/events", "/v1/overview", "/v1/groups", "/v1/tenants"):
+        assert secured.get(path, token=token)[0] == 403, path
+    status, shown = secured.get(f"{base}/objects/{own}", publisher=OURS)
+    assert (status, shown["source"]) == (200, "u-7"), "the client was written as the source by HTTP, too"
+    # The port for looking in takes no client for a service, whatever it owns.
+    context = ssl.create_default_context(cafile=str(secured.ca))
+    context.load_cert_chain(*secured.authority.client(OURS, GROUP, "u-7"))
+    for proof in ({}, {"Authorization": f"Bearer {token}"}):
+        path = f"{base}/objects/{own}/description"
+        request = Request(f"https://{secured.up.report['matcher']}{path}", b"{}", proof, method="PUT")
+        assert fetch(request, LIMIT_S, context).status == 403
 
 
 def test_what_is_passed_on_arrives_with_its_token_and_without_its_certificate(secured: Secured) -> None:
