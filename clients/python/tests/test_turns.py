@@ -42,13 +42,18 @@ def test_a_failure_keeps_no_permit_and_sets_no_pace(error: BaseException) -> Non
     assert (turns.interval_s, turns.refused) == (0, 0)
 
 
+def refused_for(turns: PublisherTurns, retry_after_s: float) -> None:
+    with pytest.raises(TurnRefused), turns.turn(time.monotonic() + 60):
+        raise TurnRefused(ValueError("too much"), retry_after_s)
+
+
 def test_after_a_refusal_the_next_turn_waits_as_long_as_it_said() -> None:
     turns = PublisherTurns("fixed", 10)
-    with pytest.raises(TurnRefused), turns.turn(time.monotonic() + 60):
-        raise TurnRefused(ValueError("too much"), 0.2)
-    begun_s = time.monotonic()
-    with pytest.raises(NoTurn), turns.turn(begun_s + 0.05):
+    refused_for(turns, 600)
+    with pytest.raises(NoTurn), turns.turn(time.monotonic() + 0.05):
         pass
+    turns, begun_s = PublisherTurns("fixed", 10), time.monotonic()
+    refused_for(turns, 0.2)
     with turns.turn(begun_s + 60):
         assert time.monotonic() - begun_s > 0.1
     assert turns.refused == 1
