@@ -126,7 +126,10 @@ class Percents:
         """Returns true if there was anything to draw. The cut and the heal are vertical lines."""
         rows = [row for row in result["rows"] if row["case"] == self.case and "at_s" in row]
         for name, key in self.fields.items():
-            axes.plot([row["at_s"] for row in rows], [100 * row[key] for row in rows], label=name, linewidth=1.2)
+            points = [row["at_s"] for row in rows], [100 * row[key] for row in rows]
+            # Publishes of a second are counted now in one look, now in the next one.
+            style = "." if key.startswith("acknowledged") else "-"
+            axes.plot(*points, style, label=name, linewidth=1.2, markersize=3)
         for moment in ("cut_s", "heal_s"):
             axes.axvline(result["parameters"][moment], color="grey", linestyle=":")
         axes.set_xlabel("seconds; dotted: the cut, and the heal")

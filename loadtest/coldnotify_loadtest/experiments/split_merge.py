@@ -206,9 +206,7 @@ def _split(bench: BenchRun, halves: Halves, watch: _Watch, about: Row) -> None:
             "apart_s": bench["heal_s"] - bench["cut_s"],
             "acknowledged_majority": apart[majority],
             "acknowledged_minority": apart[minority],
-            "majority_whole_s": _for_good(
-                during, cut_s, lambda row: all(row[f"{one}_{majority}"] == 1 for one in _ALL)
-            ),
+            "majority_whole_s": majority_again_s(during, cut_s),
             "minority_says_so_s": _for_good(during, cut_s, lambda row: not row[f"says_{minority}"]),
             "whole_s": None if whole_s is None else round(whole_s, 1),
             "lost": watch.lost(),
@@ -217,6 +215,16 @@ def _split(bench: BenchRun, halves: Halves, watch: _Watch, about: Row) -> None:
         }
     )
     bench.rows += [{"part": _SECOND, "case": about["case"], **row} for row in watch.rows]
+
+
+def majority_again_s(rows: list[Row], since_s: float) -> float | None:
+    """Returns the seconds from `since_s` until the majority's half lacks nothing, after it lacked something; None: it
+    still does at the end."""
+    whole = [min(row[f"{one}_{_OBJECTS[0]}"] for one in _ALL) == 1 for row in rows]
+    lacked = whole.index(False) if False in whole else 0
+    return next(
+        (round(row["at_s"] - since_s, 1) for row, one in zip(rows[lacked:], whole[lacked:], strict=True) if one), None
+    )
 
 
 def _for_good(rows: list[Row], since_s: float, holds: Callable[[Row], bool]) -> float | None:
