@@ -406,6 +406,8 @@ class Record(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="ev
     """Headers of a channel's record, as far as they are text."""
     removes: str = ""
     """For a null: the header in which an owner names what it removes."""
+    arrival: str | None = None
+    """The header of a version by arrival, or of one that says up to which place it is the newest."""
 
 
 class Topic(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="topic"):

@@ -1,6 +1,7 @@
 """The contents of the topics at the end, merged by rules of this module's own."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,9 @@ from coldnotify_checker.publishes import Key
 
 _LIMITS = {"version": 1 << 63, "expires_at": 1 << 63, "incarnation": 1 << 31}
 """The numbers of a public record, and what each must be below."""
+_TIMES_FROM = 10**12
+"""From here on, versions are times in ms."""
+_CHECKPOINT = re.compile(r"[0-9a-f]{8}/(\d{1,19})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +118,47 @@ def _merge_objects(topics: DumpedTopics, records: list[Record]) -> None:
         if record.key is None or version is None:
             continue
         newest = topics.newest.get(record.key)
-        incarnation = record.value.get("incarnation")
-        if incarnation is None:
-            incarnation = newest.key[0] if newest else 0
-        held = HeldVersion((incarnation, version), record)
-        topics.versions.setdefault(record.key, []).append(held)
-        if newest is None or held.key > newest.key:
-            topics.newest[record.key] = held
+        held = _held(record, version, newest)
+        versions = topics.versions.setdefault(record.key, [])
+        read_to = _read_to(record)
+        if read_to is not None:
+            newest = _read_again(versions, held, read_to)
+        elif newest is None or held.key > newest.key:
+            newest = held
+        versions.append(held)
+        topics.newest[record.key] = newest
+
+
+def _held(record: Record, version: int, newest: HeldVersion | None) -> HeldVersion:
+    """Returns the record's version. `version`: what it says, or its timestamp."""
+    incarnation = record.value.get("incarnation")
+    if record.arrival is not None and incarnation is None and record.value.get("version") is None and newest:
+        after = min(newest.key[1] + 1, _LIMITS["version"] - 1)
+        version = after if newest.key[1] < _TIMES_FROM else max(after, version)
+    if incarnation is None:
+        incarnation = newest.key[0] if newest else 0
+    return HeldVersion((incarnation, version), record)
+
+
+def _read_to(record: Record) -> int | None:
+    """Returns the offset up to which this record's version was the newest; None: its owner does not say it."""
+    said = _CHECKPOINT.fullmatch(record.arrival or "")
+    if said is None or record.value.get("incarnation") is None or record.value.get("version") is None:
+        return None
+    read_to = int(said[1])
+    return read_to if read_to <= record.offset else None
+
+
+def _read_again(versions: list[HeldVersion], checkpoint: HeldVersion, read_to: int) -> HeldVersion:
+    """Reads the records between a checkpoint and the place that it names again: compaction may have removed what those
+    by arrival before it counted on. Returns the newest version.
+    """
+    newest = checkpoint
+    for index, one in enumerate(versions):
+        if one.record.offset > read_to and (version := _version(one.record)) is not None:
+            again = versions[index] = _held(one.record, version, newest)
+            newest = max(newest, again, key=lambda held: held.key)
+    return newest
 
 
 def _is_removed(topics: DumpedTopics, object_: str, record: Record, known: KnownRecords, *, describes: bool) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
 from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by
 from coldnotify_schemas.priority import HIGH, HIGH_VALUE, PRIORITY_HEADER
@@ -27,6 +28,8 @@ class SaidByHeaders(NamedTuple):
     """The version that the null removes (`removals.removal_of`); b"" without one."""
     urgent: bool = False
     """True if its publisher asks for high priority."""
+    arrival: bytes | None = None
+    """The value of its ARRIVAL_HEADER; None without one."""
 
 
 NOTHING_SAID = SaidByHeaders()
@@ -44,6 +47,7 @@ class HeadedObjectRecord(NamedTuple):
     since: bytes
     removes: bytes = b""
     urgent: bool = False
+    arrival: bytes | None = None
 
 
 class EndedByHeaders(NamedTuple):
@@ -82,7 +86,7 @@ class HeadersReader:
 
 def read_headers(headers: Headers) -> SaidByHeaders:
     """Returns the headers of an objects record; a damaged header counts as absent."""
-    moved, since, removes, urgent = False, b"", b"", False
+    moved, since, removes, urgent, arrival = False, b"", b"", False, None
     for name, value in headers:
         if name == MOVED_HEADER:
             moved = True
@@ -92,7 +96,9 @@ def read_headers(headers: Headers) -> SaidByHeaders:
             removes = value
         elif name == PRIORITY_HEADER:
             urgent = value in (HIGH_VALUE, HIGH)
-    return SaidByHeaders(moved, sampled_in(headers), since, removes, urgent)
+        elif name == ARRIVAL_HEADER:
+            arrival = value if isinstance(value, bytes) else b""
+    return SaidByHeaders(moved, sampled_in(headers), since, removes, urgent, arrival)
 
 
 def _ended(headers: Headers) -> EndedByHeaders:

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
 from coldnotify_schemas.channels import EXPIRES_HEADER, ID_HEADER, SOURCE_HEADER, TIME_HEADER, TO_HEADER
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER
 from coldnotify_schemas.priority import PRIORITY_HEADER
@@ -28,8 +29,8 @@ TEXTS = (
     "x" * 65, "x" * 255, "x" * 256, "ü", "\U0001f9ca" * 64, "0", "null", "look." + "0" * 24, "coldnotify.objects",
 )  # fmt: skip
 _HEADER_NAMES = (
-    MOVED_HEADER, SINCE_HEADER, REASON_HEADER, PLACE_HEADER, REMOVES_HEADER, ENDED_BY_HEADER, "traceparent",
-    "tracestate", ID_HEADER, EXPIRES_HEADER, TO_HEADER, SOURCE_HEADER, TIME_HEADER, PRIORITY_HEADER,
+    MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER, REASON_HEADER, PLACE_HEADER, REMOVES_HEADER, ENDED_BY_HEADER,
+    "traceparent", "tracestate", ID_HEADER, EXPIRES_HEADER, TO_HEADER, SOURCE_HEADER, TIME_HEADER, PRIORITY_HEADER,
 )  # fmt: skip
 
 

@@ -1,5 +1,8 @@
 """Records of the objects topic, in offset order: checked, merged, and handed on if they bring a newer version."""
 
+from collections.abc import Sequence
+
+from coldnotify_schemas.arrival_versions import arrival_version, checkpoint_of, is_by_arrival
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from coldnotify_schemas.records import (
     VERSION_MAX,
@@ -11,6 +14,7 @@ from coldnotify_schemas.records import (
 )
 
 from coldnotify_matcher.engine.inputs.arrivals import Arrival, ArrivalKind, Door, is_description_key
+from coldnotify_matcher.engine.inputs.checkpoints import LoadedCheckpoints, ReadRecord
 from coldnotify_matcher.engine.inputs.description_intake import DescriptionIntake
 from coldnotify_matcher.engine.inputs.removal_intake import RemovalIntake, read_removal
 from coldnotify_matcher.engine.objects.history import History
@@ -43,6 +47,7 @@ class Intake:
         self._conflation = conflation
         self._repairs = repairs
         self._removals = removals
+        self.checkpoints = LoadedCheckpoints()
         self._descriptions = DescriptionIntake(state, conflation, repairs, removals)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
@@ -71,11 +76,13 @@ class Intake:
         if (removal := read_removal(record)) is not None:
             if not merged:
                 self._removals.on_object(obj, removal, record.offset, now_ms)
+                if obj.version == UNKNOWN:
+                    self.checkpoints.forget(obj)
             else:
                 state.forget_if_idle(obj)
             return
         try:
-            said, version = _understood(record)
+            said, version = _understood(record, obj.version)
         except InvalidRecord as error:
             obj.last_offset = max(obj.last_offset, record.offset)
             if record.value is None and obj.version != UNKNOWN and state.live and not merged:
@@ -85,8 +92,16 @@ class Intake:
                 self._repairs.look_at(obj)
             state.forget_if_idle(obj)
             return
-        if not merged:
+        if merged:
+            return
+        if record.arrival and (read_to := checkpoint_of(said, record.arrival, state.epoch, record.offset)) is not None:
+            self._merge_checkpoint(obj, record, said, read_to, now_ms)
+        else:
+            if is_by_arrival(said, record.arrival):
+                obj.note_arrival(version, record.timestamp_ms)
             self._merge(obj, record, said, version, now_ms)
+            if not state.live:
+                self.checkpoints.add(obj, record, said)
 
     def skip_object(self, key: bytes | None, offset: int) -> None:
         """Skip the record at this offset, which is set aside: its object's newest version is to be written after it."""
@@ -125,7 +140,7 @@ class Intake:
         except ValueError:
             return False
         version = said.version_at(record.timestamp_ms)
-        if not 0 <= version <= VERSION_MAX:
+        if not 0 <= version <= VERSION_MAX or record.arrival:
             return False
         first_offset = since_of(record.since, state.epoch, offset) if record.since else None
         state.objects.keep(name, said, offset, record.timestamp_ms, record.traceparent, first_offset)
@@ -136,20 +151,13 @@ class Intake:
     def _merge(self, obj: Obj, record: ObjectRecord, said: PublicRecord, version: int, now_ms: int) -> None:
         state, offset = self._state, record.offset
         outcome = self._history.taken(obj, said, version, offset)
-        # A version that is newer than all before it came first with this record, whatever place its header names.
-        first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
         group, before = "", None
         if state.members.groups.any and (group := state.members.group_of(obj)):
             before = state.members.groups.description(group, obj.name)
         was_there = obj.there
-        newer = obj.merge(said, version, offset, first_offset)
+        newer = self._put(obj, record, said, version, now_ms)
         state.objects.note(obj.key, before=was_there, now=obj.there)
-        if obj.kept_offset == offset:
-            # With the time of a wrong clock it would be removed as soon as it comes.
-            obj.active_ms = now_ms if state.live else record.timestamp_ms
         if newer:
-            obj.published_ms = record.timestamp_ms
-            obj.traceparent = record.traceparent
             self._history.published(obj.key, obj.incarnation, version, obj.offset, record.timestamp_ms)
         if not state.live:
             return
@@ -165,6 +173,48 @@ class Intake:
         elif newer:
             self._conflation.publish(obj, offset, now_ms, urgent=urgent)
         self._repairs.look_at(obj)
+
+    def _merge_checkpoint(self, obj: Obj, record: ObjectRecord, said: PublicRecord, read_to: int, now_ms: int) -> None:
+        """Merge a checkpoint of what came up to `read_to`. While the log is loaded it may correct what was read."""
+        assert said.version is not None
+        state, offset = self._state, record.offset
+        unread = None if state.live else self.checkpoints.unread(obj, read_to, offset)
+        before = obj.incarnation, obj.version, obj.offset
+        obj.note_checkpoint(read_to, offset)
+        self._merge(obj, record, said, said.version, now_ms)
+        if state.live:
+            return
+        if unread is None:
+            self.checkpoints.add(obj, record, said)
+        elif before != (said.incarnation, said.version, since_of(record.since, state.epoch, offset)):
+            self._correct(obj, (ReadRecord(record, said), *unread), now_ms)
+
+    def _correct(self, obj: Obj, read: Sequence[ReadRecord], now_ms: int) -> None:
+        """Have the object be what a checkpoint says, and what came behind the place that it names."""
+        checkpoint_offset = read[0].record.offset
+        was_there = obj.there
+        obj.remove()
+        for record, said in read:
+            version = _version_of(record, said, obj.version)
+            if is_by_arrival(said, record.arrival):
+                obj.note_arrival(version, record.timestamp_ms)
+            self._put(obj, record, said, version, now_ms)
+        obj.corrected(checkpoint_offset)
+        self._state.objects.note(obj.key, before=was_there, now=obj.there)
+
+    def _put(self, obj: Obj, record: ObjectRecord, said: PublicRecord, version: int, now_ms: int) -> bool:
+        """Merge a record. Returns true if it brings a newer version."""
+        state, offset = self._state, record.offset
+        # A version that is newer than all before it came first with this record, whatever place its header names.
+        first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
+        newer = obj.merge(said, version, offset, first_offset)
+        if obj.kept_offset == offset:
+            # With the time of a wrong clock it would be removed as soon as it comes.
+            obj.active_ms = now_ms if state.live else record.timestamp_ms
+        if newer:
+            obj.published_ms = record.timestamp_ms
+            obj.traceparent = record.traceparent
+        return newer
 
     def _is_urgent(self, obj: Obj, record: ObjectRecord, *, newer: bool) -> bool:
         """Returns true if the version in this record is sent with high priority."""
@@ -185,15 +235,21 @@ class Intake:
         return self._state.object_of(arrival.text)
 
 
-def _understood(record: ObjectRecord) -> tuple[PublicRecord, int]:
-    """Returns (record, version). Raises InvalidRecord."""
+def _understood(record: ObjectRecord, newest: int) -> tuple[PublicRecord, int]:
+    """Returns (record, version). `newest`: its object's newest version. Raises InvalidRecord."""
     if record.value is None:
         raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
     said = parse_public_record(record.value)
     check_incarnation(said, record.offset)
-    version = said.version_at(record.timestamp_ms)
+    version = _version_of(record, said, newest)
     if not 0 <= version <= VERSION_MAX:
         raise InvalidRecord(
             f"version: is missing, and the record's timestamp ({record.timestamp_ms}) cannot stand for it"
         )
     return said, version
+
+
+def _version_of(record: ObjectRecord, said: PublicRecord, newest: int) -> int:
+    if is_by_arrival(said, record.arrival):
+        return arrival_version(newest, record.timestamp_ms)
+    return said.version_at(record.timestamp_ms)

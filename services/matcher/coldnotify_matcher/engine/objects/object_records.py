@@ -42,3 +42,7 @@ class ObjectRecord(Protocol):
     @property
     def urgent(self) -> bool:
         """True if its headers say that it is of high priority."""
+
+    @property
+    def arrival(self) -> bytes | None:
+        """The value of its ARRIVAL_HEADER; None: it has none."""

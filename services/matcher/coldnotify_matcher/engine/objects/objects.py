@@ -36,8 +36,9 @@ class Obj:
     """One object: its newest version, and the sessions that receive the next."""
 
     __slots__ = (
-        "active_ms", "deleted", "expires_at_ms", "incarnation", "kept_offset", "key", "last_offset", "name", "offset",
-        "payload", "published_ms", "registered", "source", "subscribers", "traceparent", "version",
+        "active_ms", "checkpoint_due", "checkpoint_offset", "deleted", "expires_at_ms", "incarnation", "kept_offset",
+        "key", "last_offset", "name", "offset", "payload", "published_ms", "registered", "source", "subscribers",
+        "traceparent", "version",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -69,6 +70,11 @@ class Obj:
         self.source: str | None = None
         self.expires_at_ms: int | None = None
         self.deleted = False
+        self.checkpoint_due = False
+        """True if compaction could leave a record by arrival without what it counts on, and no checkpoint says so yet.
+        """
+        self.checkpoint_offset = UNKNOWN
+        """Offset of the first checkpoint behind that record, if others came between it and the place that it names."""
 
     @property
     def domain(self) -> str:
@@ -106,6 +112,30 @@ class Obj:
         self.deleted = record.deleted
         return newer
 
+    def note_arrival(self, version: int, timestamp_ms: int) -> None:
+        """Note that the record that is merged next gets this version by arrival."""
+        is_last = self.last_offset <= self.kept_offset or self.version == UNKNOWN
+        if version != timestamp_ms or self.incarnation or not is_last:
+            self.checkpoint_due, self.checkpoint_offset = True, UNKNOWN
+
+    def note_checkpoint(self, read_to: int, offset: int) -> None:
+        """Note that the record that is merged next, at `offset`, is a checkpoint of what came up to `read_to`.
+
+        Without records between the two it says what is in force. Otherwise a second one has to follow, written when the
+        first was read: who reads both knows all records between the place that the second one names and itself.
+        """
+        first = self.checkpoint_offset
+        if self.last_offset <= read_to or (first != UNKNOWN and first <= read_to):
+            self.checkpoint_due = False
+        elif first == UNKNOWN:
+            self.checkpoint_offset = offset
+
+    def corrected(self, offset: int) -> None:
+        """Note that the checkpoint at `offset`, and records before it that it does not take in, were merged again."""
+        self.last_offset = max(self.last_offset, offset)
+        if self.checkpoint_due:
+            self.checkpoint_offset = offset
+
     def forget_gone_gateways(self) -> None:
         """Drop the places of gateways that have no session any more."""
         for gateway in [gateway for gateway in self.subscribers if not gateway.sessions]:
@@ -113,8 +143,8 @@ class Obj:
 
     @property
     def needs_repair(self) -> bool:
-        """True if compaction would keep a record without the newest version."""
-        return self.version != UNKNOWN and self.last_offset > self.kept_offset
+        """True if compaction would keep a record without the newest version, or one that would mean another one."""
+        return self.version != UNKNOWN and (self.last_offset > self.kept_offset or self.checkpoint_due)
 
     def repair_record(self) -> bytes:
         """Returns the value with the newest version, whatever precedes it in the log.

@@ -1,6 +1,7 @@
 """Repairs: newest versions and descriptions that compaction would remove are written again, after their key's last
 record."""
 
+from coldnotify_schemas.arrival_versions import checkpoint_header
 from coldnotify_schemas.records import since_header
 
 from coldnotify_matcher.engine.objects.description_store import StoredDescription
@@ -37,9 +38,13 @@ class Repairs:
         for obj in self._due:
             if obj.needs_repair:
                 state.at = topics.objects, obj.kept_offset
-                headers = (since_header(state.epoch, obj.offset),)
+                headers = [since_header(state.epoch, obj.offset)]
+                if obj.checkpoint_due:
+                    headers.append(checkpoint_header(state.epoch, state.position - 1))
                 self._outbox.write(
-                    ProducedRecord(topics.objects, state.partition, obj.key.encode(), obj.repair_record(), headers)
+                    ProducedRecord(
+                        topics.objects, state.partition, obj.key.encode(), obj.repair_record(), tuple(headers)
+                    )
                 )
                 state.count("repaired")
         self._due = {}

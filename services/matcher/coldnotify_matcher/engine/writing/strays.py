@@ -3,6 +3,7 @@
 Kafka's default partitioner puts most records into wrong partitions.
 """
 
+from coldnotify_schemas.arrival_versions import arrival_header
 from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
@@ -29,6 +30,8 @@ class Strays:
             headers.append((TRACEPARENT_HEADER, record.traceparent.encode()))
         if record.urgent:
             headers.append(priority_header())
+        if record.arrival is not None:
+            headers.append(arrival_header())
         timestamp_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
         write = ProducedRecord(self._state.rules.topics.objects, right, key, record.value, tuple(headers), timestamp_ms)
         self._moves.setdefault(key, []).append((record.offset, write))

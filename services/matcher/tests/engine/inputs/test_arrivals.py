@@ -11,6 +11,7 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 from coldnotify_matcher.engine.writing.strays import Strays
 from coldnotify_matcher.record_headers import HeadedObjectRecord
+from coldnotify_schemas.arrival_versions import arrival_header
 from coldnotify_schemas.channels import NO_HEADERS, Retention
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from coldnotify_schemas.partitioner import partition_of
@@ -93,6 +94,13 @@ def test_a_stray_is_moved_once_if_it_can_be_understood() -> None:
     for one in (record(elsewhere(), moved=True), record(elsewhere(), b"{")):
         Arrival(the_door, one).stray(parse_public_record)
     assert state.counts == {"moved": 1, "rejected:key": 1, "rejected:record": 1}
+
+
+def test_a_stray_by_arrival_gets_its_version_in_its_own_partition() -> None:
+    the_door, _, outbox = door()
+    Arrival(the_door, record(elsewhere(), b"{}", arrival=b"")).stray(parse_public_record)
+    the_door.strays.write()
+    assert arrival_header() in outbox.take(0).state[0].headers
 
 
 def test_a_null_of_another_partition_is_the_tombstone_of_a_stray() -> None:
