@@ -101,7 +101,7 @@ export const PUBLISH = {
   request: { number: 1, type: "uint32" },
   object: { number: 2, type: "string" },
   channel: { number: 3, type: "string" },
-  version: { number: 4, type: "uint64" },
+  version: { number: 4, type: "uint64", label: "optional" },
   incarnation: { number: 5, type: "uint64" },
   payload: { number: 6, type: "bytes" },
   deleted: { number: 7, type: "bool" },

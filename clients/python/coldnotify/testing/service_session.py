@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.arrival_versions import arrival_version
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_client_frame
@@ -233,12 +234,16 @@ class Session:
         domain, group, client = self.name
         if publish.object:
             payload = json.loads(publish.payload) if publish.payload else None
+            version = publish.version
+            if not publish.HasField("version"):
+                newest = self._client.partition.objects.get(publish.object)
+                version = arrival_version(-1 if newest is None else newest.version, self._service.now_ms())
             self._service.publish(
                 domain,
                 group,
                 publish.object,
                 payload,
-                version=publish.version,
+                version=version,
                 deleted=publish.deleted,
             )
             return self._client.partition.end

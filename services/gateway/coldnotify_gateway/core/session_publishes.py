@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coldnotify_common.security.publish_rights import NotGranted
+from coldnotify_schemas.arrival_versions import arrival_header
 from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_object, object_key
@@ -317,8 +318,9 @@ class Publishing:
             raise InvalidRecord("incarnation: is not a client's to say; `coldnotify object reset` begins versions over")
         if publish.version > VERSION_MAX:
             raise InvalidRecord(f"version: is {publish.version} (at most {VERSION_MAX})")
+        by_arrival = not publish.HasField("version")
         record = PublicRecord(
-            version=publish.version,
+            version=None if by_arrival else publish.version,
             source=session.client,
             # Otherwise it could contain more than a payload: `1, "source": ...`.
             payload=json_payload(publish.payload) if publish.payload else UNSET,
@@ -328,10 +330,11 @@ class Publishing:
         value = encode_public_record(record)
         parse_public_record(value)
         key = object_key(session.domain, session.group, publish.object)
-        return self._topics.objects, key.encode(), value, (priority_header(),) if _is_high(publish) else ()
+        headers = (*([priority_header()] if _is_high(publish) else ()), *([arrival_header()] if by_arrival else ()))
+        return self._topics.objects, key.encode(), value, headers
 
     def _message(self, session: Identified, publish: Publish) -> _Written:
-        if publish.version or publish.incarnation or publish.deleted:
+        if publish.HasField("version") or publish.incarnation or publish.deleted:
             raise InvalidRecord("version, incarnation and deleted: are for objects")
         if publish.expires_at > VERSION_MAX:
             raise InvalidRecord(f"expires_at: is {publish.expires_at} (at most {VERSION_MAX})")

@@ -9,18 +9,22 @@ import pytest
 from coldnotify_common.security.publish_rights import EVERY_NAME, NO_NAME, Owned, PublishRight
 from coldnotify_gateway.core import AboveAgreement, Gateway, Limits, PauseReading
 from coldnotify_gateway.core.session_publishes import PAUSE_S, RETRY_MS
+from coldnotify_schemas.arrival_versions import arrival_header
 from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Became, Item, There
+from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import (
     OUTCOME_STALE,
     PRIORITY_HIGH,
+    PRIORITY_NORMAL,
     AskOutcome,
     ClientFrame,
     NotPublished,
     Outcome,
+    Priority,
     Publish,
 )
 from coldnotify_testkit.device_frames import hello
@@ -56,6 +60,21 @@ def test_a_version_is_the_clients_own() -> None:
     answer(bench, 41)
     (frame,) = wire.take()
     assert (frame.published.request, frame.published.offset) == (1, 41)
+
+
+@pytest.mark.parametrize("priority", [PRIORITY_NORMAL, PRIORITY_HIGH])
+def test_without_a_version_it_is_one_by_arrival(priority: Priority) -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, Publish(request=1, object="lamp", payload=b"1", priority=priority))
+    (said,) = bench.publications
+    assert json.loads(said.value) == {"source": "client-1", "payload": 1}
+    assert said.headers == (*([priority_header()] if priority else ()), arrival_header())
+    answer(bench, 41)
+    publish(bench, wire, Publish(request=2, object="lamp", version=0), Publish(request=3, channel="c", version=0))
+    assert json.loads(bench.publications[-1].value)["version"] == 0
+    assert bench.publications[-1].headers == ()
+    assert refusals(wire)[-1].reason == "version, incarnation and deleted: are for objects"
 
 
 def test_a_message_is_in_its_domains_topic() -> None:

@@ -126,7 +126,7 @@ export function publishOf(outgoing: Outgoing, request: number): WirePublish {
   const both = { request, payload, expiresAt: expiresAt ?? 0n, priority, clockMs: clockMs ?? 0n };
   if (outgoing.isMessage) return { ...both, channel: name, id, to };
   const { version, deleted } = outgoing;
-  return { ...both, object: name, version: version ?? 0n, deleted };
+  return { ...both, object: name, ...(version === null ? {} : { version }), deleted };
 }
 
 /** Returns it. Throws RangeError if it is too large for a session. */

@@ -190,7 +190,9 @@ def publish_of(outgoing: Outgoing, request: int) -> wire.Publish:
         publish.channel, publish.id = outgoing.name, outgoing.id
         publish.to.extend(outgoing.to)
     else:
-        publish.object, publish.version = outgoing.name, outgoing.version or 0
+        publish.object = outgoing.name
+        if outgoing.version is not None:
+            publish.version = outgoing.version
         publish.incarnation, publish.deleted = outgoing.incarnation or 0, outgoing.deleted
     publish.clock_ms = outgoing.clock_ms or 0
     if outgoing.priority is not None:
