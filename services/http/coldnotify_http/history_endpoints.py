@@ -15,13 +15,13 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_schemas.names import check_object
 from coldnotify_schemas.records import (
     MOVED_HEADER,
-    RECORD_BYTES_MAX,
     SINCE_HEADER,
     InvalidRecord,
     parse_public_record,
 )
 from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
 
+from coldnotify_http.found_versions import versions_of
 from coldnotify_http.ledger_endpoints import GROUP, RETRY_AFTER_S, answered, as_it_is, sees_addresses
 from coldnotify_http.node_client import NodeClient, path
 from coldnotify_http.object_history import FoundRecord, ObjectHistory, read_history
@@ -78,7 +78,8 @@ class HistoryEndpoints:
             return _unavailable("other histories are being read")
         except KafkaUnavailable as error:
             return _unavailable(str(error) if sees_addresses(request) else NOT_READ)
-        items = [show_record(one) for one in history.records]
+        versions = versions_of(history.records)
+        items = [show_record(one, versions.get(one.offset)) for one in history.records]
         about = {"domain": domain, "group": group, "object": name, "partition": history.partition}
         return json_answer({**about, "items": items, **show_extent(history, limit)})
 
@@ -97,7 +98,7 @@ def show_extent(history: ObjectHistory, limit: int) -> dict[str, Any]:
     return {**shown, "older": "not_looked", "words": words}
 
 
-def show_record(found: FoundRecord) -> dict[str, Any]:
+def show_record(found: FoundRecord, version: int | None) -> dict[str, Any]:
     """Returns one record: its content, and how it came there."""
     headers = dict(found.headers)
     shown: dict[str, Any] = {
@@ -111,8 +112,6 @@ def show_record(found: FoundRecord) -> dict[str, Any]:
         removal = removal_of(headers.get(REMOVES_HEADER, b""))
         return {**shown, "kind": "null", "version": None if removal is None else removal.version}
     try:
-        if len(found.value) > RECORD_BYTES_MAX:
-            raise InvalidRecord(f"record: has {len(found.value)} bytes")
         record = parse_public_record(found.value)
     except InvalidRecord as error:
         return {**shown, "kind": "invalid", "version": None, "reason": str(error)}
@@ -120,7 +119,7 @@ def show_record(found: FoundRecord) -> dict[str, Any]:
     return {
         **shown,
         "kind": "version",
-        "version": record.version_at(found.timestamp_ms),
+        "version": version,
         "incarnation": record.incarnation,
         "source": record.source,
         "deleted": record.deleted,
