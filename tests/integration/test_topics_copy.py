@@ -9,11 +9,14 @@ import pytest
 from coldnotify import Message, Missed
 from coldnotify.publisher import PublishError
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.arrival_versions import arrival_header
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.kafka import delete_topics
-from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.stack import Recorder, Up, get_json, notify
 from coldnotify_testkit.waiting import wait_for
+from confluent_kafka import Producer
 
 pytestmark = pytest.mark.kafka
 
@@ -33,6 +36,22 @@ def copy(bootstrap: str, *args: str) -> "subprocess.CompletedProcess[str]":
     return coldnotify(
         "topics", "copy", f"--to-prefix={NEW}", f"--topics-prefix={OLD}", "--partitions=5", *args, kafka=bootstrap
     )
+
+
+def publish_by_arrival(bootstrap: str, prefix: str, partitions: int, *, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    partition = partition_of(DOMAIN, GROUPS[0], partitions)
+    for _ in range(count):
+        key = f"{DOMAIN}/{GROUPS[0]}/door".encode()
+        producer.produce(TopicNames(prefix).objects, b"{}", key, partition, headers=[arrival_header()])
+    assert producer.flush(60) == 0
+
+
+def version_of_door(up: Up) -> int | None:
+    try:
+        return int(get_json(f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUPS[0]}/objects/door")["version"])
+    except OSError:
+        return None
 
 
 def test_all_moves_and_clients_go_on(bootstrap: str, tmp_path: Path) -> None:
@@ -59,8 +78,12 @@ def test_all_moves_and_clients_go_on(bootstrap: str, tmp_path: Path) -> None:
                 publisher.send(DOMAIN, group, "alarm", b"1")
         wait_for(lambda: all(told[group].newest("lamp") == 1 for group in GROUPS), "the first version")
         wait_for(lambda: all(messages[group] for group in GROUPS), "the first message")
+        with old.publisher() as publisher:
+            publisher.publish(DOMAIN, GROUPS[0], "door", version=41)
+        publish_by_arrival(bootstrap, OLD, 2, count=3)
         done = copy(bootstrap)
         assert done.returncode == 0, done.stderr + done.stdout
+        publish_by_arrival(bootstrap, OLD, 2, count=1)
         with old.publisher() as publisher:
             for group in GROUPS:
                 publisher.publish(DOMAIN, group, "lamp", version=2)
@@ -74,6 +97,9 @@ def test_all_moves_and_clients_go_on(bootstrap: str, tmp_path: Path) -> None:
         assert old.stop() == 0
         new.start()
         stack.callback(new.stop)
+        wait_for(lambda: version_of_door(new) == 45, "each by arrival was a version")
+        publish_by_arrival(bootstrap, NEW, 5, count=1)
+        wait_for(lambda: version_of_door(new) == 46, "and the next one is the next")
         with new.publisher() as publisher:
             for group in GROUPS:
                 publisher.publish(DOMAIN, group, "lamp", version=3)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
+from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER, arrival_header, is_by_arrival
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import FORMAT_WITH_INTERESTS, GENERATION_KEY, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.partitioner import partition_of
@@ -110,6 +111,10 @@ class CopiedRecords:
             return self._to(record, partition, record.value, headers)
         value = record.value
         if value is not None and record.topic == self._objects:
+            arrival = next((said for name, said in record.headers if name == ARRIVAL_HEADER), None)
+            if arrival is not None and self._is_by_arrival(value):
+                # What was not moved yet gets its version in its new partition; others have one by now (CopiedArrivals).
+                return self._to(record, partition, value, [arrival_header()]) if strays else None
             value = self._object(value)
         elif value is not None:
             value = self._state(record.topic, value)
@@ -133,6 +138,13 @@ class CopiedRecords:
             return parts[0].decode(), parts[1].decode()
         except UnicodeDecodeError:
             return None
+
+    @staticmethod
+    def _is_by_arrival(value: bytes) -> bool:
+        try:
+            return is_by_arrival(parse_public_record(value), b"")
+        except InvalidRecord:
+            return False
 
     def _object(self, value: bytes) -> bytes:
         """Returns an object's version with an incarnation that is allowed at every offset."""
@@ -165,5 +177,5 @@ class CopiedRecords:
         return msgspec.json.encode(said)
 
 
-_OF_PLACES = (MOVED_HEADER, SINCE_HEADER)
+_OF_PLACES = (MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER)
 """Headers about offsets of the old topics. A channel's record keeps its place there, by which repeats are known."""

@@ -31,6 +31,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
 from coldnotify_cli import parts_in_kafka
+from coldnotify_cli.copied_arrivals import CopiedArrivals
 from coldnotify_cli.copied_records import CopiedRecord, CopiedRecords, SourceRecord
 
 TOMBSTONES_KEPT_S = 12 * 3600.0
@@ -106,6 +107,7 @@ class TopicsCopy:
         self._written: Positions = {}
         self._records = 0
         self._strays_only = False
+        self._arrivals = CopiedArrivals(self._counts[source.objects])
         self._consumer: RecordConsumer | None = None
         self._producer: Producer | None = None
         self._plain = Producer({**self._config, "enable.idempotence": True, "linger.ms": 20})
@@ -183,6 +185,7 @@ class TopicsCopy:
         if time.time() - oldest_s > TOMBSTONES_KEPT_S:
             raise CopyError(f"the last run was more than {TOMBSTONES_KEPT_S / 3600:g} h ago: {self._begin_anew}")
         self._written = {}
+        self._arrivals = CopiedArrivals(self._counts[self._source.objects])
         self._consumer.assign([TopicPartition(*place, at) for place, at in self._at.items()])
 
     @property
@@ -219,9 +222,11 @@ class TopicsCopy:
             begun_s, before = time.monotonic(), self._records
             while time.monotonic() - begun_s < COMMIT_S and self._records - before < COMMIT_RECORDS:
                 for message in self._consumer.read(_POLL_S, _BATCH):
-                    self._take(message)
+                    if not self._take(message):
+                        break
                 reached = until is not None and all(self._at[place] >= end for place, end in until.items())
                 if reached:
+                    self._write_arrived()
                     break
             self._commit()
         return reached
@@ -291,11 +296,13 @@ class TopicsCopy:
 
     # ---- records --------------------------------------------------------------------------------------------------
 
-    def _take(self, message: Message | Gap) -> None:
+    def _take(self, message: Message | Gap) -> bool:
+        """Copies a record. Returns false if the records behind it are read again."""
         if isinstance(message, Gap):
-            self._at[message.topic, message.partition] = message.next
+            place = message.topic, message.partition
+            self._at[place] = max(self._at[place], message.next)
             self._copied.note_unreadable()
-            return
+            return True
         place = str(message.topic()), int(message.partition() or 0)
         offset = int(message.offset() or 0)
         if (error := message.error()) is not None:
@@ -303,13 +310,36 @@ class TopicsCopy:
                 self._at[place] = max(self._at[place], offset)
             elif not error.retriable():
                 raise KafkaException(error)
-            return
+            return True
         key, value = bytes_of(message.key()), bytes_of(message.value())
         record = SourceRecord(*place, offset, key, value, headers_of(message), message.timestamp()[1])
+        if record.topic == self._source.objects and not self._strays_only:
+            if self._arrivals.begins(record):
+                self._read_from_the_beginning(record.partition)
+                return False
+            self._arrivals.read(record)
+            if offset < self._at[place]:
+                return True
         copied = self._copied.of_stray(record) if self._strays_only else self._copied.of(record)
         if copied is not None:
             self._write(copied)
         self._at[place] = offset + 1
+        return True
+
+    def _read_from_the_beginning(self, partition: int) -> None:
+        """Reads a partition of objects again, for the versions of records by arrival. Copied records are not copied
+        again."""
+        assert self._consumer is not None
+        self._arrivals.begin(partition)
+        place = self._source.objects, partition
+        start = self._asked([TopicPartition(*place)], OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        self._consumer.assign([TopicPartition(*one, at) for one, at in {**self._at, **start}.items()])
+
+    def _write_arrived(self) -> None:
+        for record in self._arrivals.newest(self._source.objects):
+            copied = self._copied.of(record)
+            if copied is not None:
+                self._write(copied)
 
     def _write(self, copied: CopiedRecord) -> None:
         assert self._producer is not None
@@ -339,9 +369,10 @@ class TopicsCopy:
             raise CopyError(f"Kafka did not take all usage within {self._timeout_s:g} s: run it again")
         if not self._strays_only:
             everything = time.monotonic() - self._all_written_s > _ALL_POSITIONS_S
+            copied = {place: self._copied_to(place, at) for place, at in self._at.items()}
             moved = [
                 TopicPartition(*place, at, f"{self._source_id} {now_s:.0f}")
-                for place, at in self._at.items()
+                for place, at in copied.items()
                 if everything or self._written.get(place) != at
             ]
             if moved:
@@ -349,8 +380,13 @@ class TopicsCopy:
                 self._producer.send_offsets_to_transaction(moved, group, self._timeout_s)
         self._producer.commit_transaction(self._timeout_s)
         if not self._strays_only:
-            self._written = dict(self._at)
+            self._written = copied
             self._all_written_s = time.monotonic() if everything else self._all_written_s
+
+    def _copied_to(self, place: Place, at: int) -> int:
+        if place[0] != self._source.objects or (first := self._arrivals.first_unwritten(place[1])) is None:
+            return at
+        return min(at, first)
 
     # ---- topics ---------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from coldnotify_cli.copied_records import (
     Headers,
     SourceRecord,
 )
+from coldnotify_schemas.arrival_versions import arrival_header, checkpoint_header
 from coldnotify_schemas.interests import Kind
 from coldnotify_schemas.matcher_state import (
     FORMAT,
@@ -52,6 +53,15 @@ def test_a_version_keeps_what_it_says_and_its_time(records: CopiedRecords, key: 
     copied = records.of(source(OLD.objects, key, value, headers))
     kept: Headers = [("priority", b"high"), ("coldnotify-removes", b"1/2")]
     assert copied == CopiedRecord(NEW.objects, NEW_HOME, key, value, kept, 1234)
+
+
+def test_a_version_by_arrival_is_copied_once_it_is_known(records: CopiedRecords) -> None:
+    assert records.of(source(OLD.objects, b"d/g/o", b"{}", [arrival_header()])) is None
+    said = b'{"version":3,"incarnation":0}'
+    copied = records.of(source(OLD.objects, b"d/g/o", said, [checkpoint_header(77, 2)]))
+    assert copied == CopiedRecord(NEW.objects, NEW_HOME, b"d/g/o", said, [], 1234)
+    stray = source(OLD.objects, b"d/g/o", b"{}", [arrival_header()], partition=(HOME + 1) % 4)
+    assert records.of_stray(stray) == CopiedRecord(NEW.objects, NEW_HOME, b"d/g/o", b"{}", [arrival_header()], 1234)
 
 
 def test_a_too_high_incarnation_is_lowered(records: CopiedRecords) -> None:
