@@ -5,6 +5,7 @@ from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 
+from coldnotify_simulation.arrived import HEADER
 from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry, merged_state, state_order
 from coldnotify_simulation.promises import group_partition
 from coldnotify_simulation.sets import SimulatedSets, groups_of
@@ -56,6 +57,8 @@ def _is_unsafe(entry: LogEntry, partition: int, groups: SimulatedSets, owed: dic
     newest = owed.get(key.decode(errors="replace"), UNKNOWN)
     if newest == UNKNOWN and _removes(entry):
         return False
+    if any(name == HEADER for name, _ in entry.headers) and b'"version":' not in value:
+        return newest != (0, entry.timestamp_ms)
     explicit = b'"version":%d' % newest[1] in value
     return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in value)
 

@@ -15,6 +15,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
 
+from coldnotify_simulation.arrived import number_of
 from coldnotify_simulation.kafka import PARTITIONS, LogEntry
 
 _NOTHING = (-1, -1)
@@ -25,7 +26,7 @@ PERIODS_MS = (2_000, 8_000)
 
 
 class _Value(msgspec.Struct):
-    version: int
+    version: int | None = None
     incarnation: int | None = None
     deleted: bool = False
 
@@ -78,8 +79,9 @@ class SimulatedRemovals:
         with suppress(ValueError, msgspec.MsgspecError):
             value = _values.decode(entry.value or b"")
             incarnation = max(known.version[0], 0) if value.incarnation is None else value.incarnation
-            if (incarnation, value.version) >= known.version:
-                known.version, known.deleted = (incarnation, value.version), value.deleted
+            number = number_of(value.version, entry, known.version)
+            if number is not None and (incarnation, number) >= known.version:
+                known.version, known.deleted = (incarnation, number), value.deleted
         known.last = entry.offset
         return None
 

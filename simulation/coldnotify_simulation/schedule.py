@@ -14,6 +14,7 @@ from coldnotify_schemas.wire_pb2 import Register
 from coldnotify_streams.core.run import RunLimits
 
 from coldnotify_simulation import second_opinion
+from coldnotify_simulation.arriving import Arriving
 from coldnotify_simulation.chatting import Chatting
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock_faults import ClockFaults
@@ -141,6 +142,10 @@ class Schedule:
         self.crowding = Crowding(seed, self.world)
         self.sleeping = Sleeping(seed, self.world)
         self.kinds |= self.describing.kinds() | self.removing.kinds() | self.chatting.kinds()
+        self.arriving = Arriving(seed, self.world, self._key, self._is_high)
+        self.kinds |= self.arriving.kinds()
+        if self.arriving.on:
+            self.kinds.pop("truncated", None)  # a backup may have lost what says which version a record was
         self._unreadable = Random(seed ^ 0xBADD)  # so that the rest of the schedule stays what it is
         if self._unreadable.random() < _UNREADABLE:
             self.kinds["unreadable"] = (self._unreadable.choice([0.5, 2]), self._write_unreadable)

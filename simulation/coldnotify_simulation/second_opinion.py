@@ -6,6 +6,7 @@ from coldnotify_checker.histories import Record, Topic, parse_event
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 
+from coldnotify_simulation.arrived import HEADER
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
 
@@ -39,6 +40,7 @@ def _dump(world: World) -> list[Event]:
                     key=key,
                     value=_value(entry.value),
                     removes=dict(entry.headers).get(REMOVES_HEADER, b"").decode(),
+                    arrival=next((value.decode() for name, value in entry.headers if name == HEADER), None),
                 )
                 events.append(record)
         events.append(Topic(t=t, topic=name, partitions=len(partitions)))

@@ -11,6 +11,7 @@ from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
 
+from coldnotify_simulation.arrived import number_of
 from coldnotify_simulation.kafka import PARTITIONS, LogEntry
 from coldnotify_simulation.removing import SimulatedRemovals
 
@@ -18,7 +19,7 @@ _PREFIX = KEY_PREFIX.encode()
 
 
 class _Value(msgspec.Struct):
-    version: int
+    version: int | None = None
     incarnation: int | None = None
     deleted: bool = False
 
@@ -87,15 +88,17 @@ class SimulatedSets:
         except (InvalidName, InvalidRecord, ValueError, msgspec.MsgspecError):
             return
         of_group = self.objects.setdefault(f"{domain}/{group}", {})
-        thing = of_group.get(name)
-        if thing is None:
-            thing = of_group[name] = Object()
+        thing = of_group.get(name) or Object()
+        number = 0 if describes else number_of(said.version, entry, thing.version)
+        if number is None:
+            return
+        of_group[name] = thing
         if describes:
             if entry.timestamp_ms < thing.described[0]:
                 return
             thing.described = entry.timestamp_ms, said
         else:
-            version = max(thing.version[0], 0) if said.incarnation is None else said.incarnation, said.version
+            version = max(thing.version[0], 0) if said.incarnation is None else said.incarnation, number
             if version <= thing.version:
                 return
             thing.version, thing.published = version, not said.deleted

@@ -7,6 +7,7 @@ from coldnotify_schemas.names import parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
 
+from coldnotify_simulation.arrived import number_of
 from coldnotify_simulation.kafka import PARTITIONS, LogEntry, PartitionLog
 from coldnotify_simulation.removing import SimulatedRemovals, key_of
 
@@ -16,7 +17,7 @@ UNKNOWN: Version = (-1, -1)
 
 
 class _Value(msgspec.Struct):
-    version: int
+    version: int | None = None
     incarnation: int | None = None
 
 
@@ -78,6 +79,11 @@ class TrueObjects:
             thing = self.things[key] = Thing()
         return thing
 
+    def newest(self, key: str) -> Version:
+        """Returns an object's newest version."""
+        thing = self.things.get(key)
+        return thing.newest[-1][1] if thing is not None and thing.newest else UNKNOWN
+
     def on_record(self, partition: int, entry: LogEntry, *, publisher: bool) -> Version | None:
         """A record was written. Returns its version, if it is in its own partition and valid."""
         removed = self.removals_read.removed(partition, entry)
@@ -87,9 +93,11 @@ class TrueObjects:
         found = said(partition, entry)
         if found is None:
             return None
-        key, incarnation, number = found
+        key, incarnation, its = found
+        newest = self.newest(key)
+        if (number := number_of(its, entry, newest)) is None:
+            return None
         thing = self.thing(key)
-        newest = thing.newest[-1][1] if thing.newest else UNKNOWN
         version = max(newest[0], 0) if incarnation is None else incarnation, number
         if version >= newest:
             thing.last_offset = entry.offset
@@ -139,8 +147,8 @@ class TrueObjects:
             self.on_record(partition, entry, publisher=True)
 
 
-def said(partition: int, entry: LogEntry) -> tuple[str, int | None, int] | None:
-    """Returns (key, incarnation if it has one, version) of a record that counts."""
+def said(partition: int, entry: LogEntry) -> tuple[str, int | None, int | None] | None:
+    """Returns (key, incarnation, version) of a record that counts, as far as it says them."""
     try:
         domain, group, _ = parse_object_key(entry.key)
         value = _values.decode(entry.value or b"")
@@ -161,8 +169,8 @@ def merged(partition: int, log: PartitionLog, epoch: int) -> dict[str, Version]:
             newest.pop(key_of(entry)[0], None)
         found = said(partition, entry)
         if found is not None:
-            key, incarnation, number = found
+            key, incarnation, its = found
             before = newest.get(key, UNKNOWN)
-            version = max(before[0], 0) if incarnation is None else incarnation, number
-            newest[key] = max(before, version)
+            if (number := number_of(its, entry, before)) is not None:
+                newest[key] = max(before, (max(before[0], 0) if incarnation is None else incarnation, number))
     return newest

@@ -18,6 +18,7 @@ from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.partition_progress import OwningPhase
 
+from coldnotify_simulation.arrived import HEADER, arrival_number
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.compaction import compact_objects, compact_state
@@ -136,10 +137,12 @@ class World:
         source: str | None = None,
         deleted: bool = False,
         high: bool = False,
+        by_arrival_ms: int | None = None,
     ) -> None:
         """One call. `acknowledged`: None leaves it to chance whether the publisher hears of it.
 
-        `source`: the client that publishes it, by its name. `high`: it is of high priority.
+        `source`: the client that publishes it, by its name. `high`: it is of high priority. `by_arrival_ms`: the
+        timestamp of a record that does not say its version, which it gets by arrival.
         """
         domain, group, _ = key.split("/", 2)
         right = partition_of(domain, group, PARTITIONS)
@@ -152,13 +155,14 @@ class World:
             value["deleted"] = True
         if incarnation is not None:
             value["incarnation"] = incarnation
+        if by_arrival_ms is not None:
+            del value["version"]
         if source is not None:
             value["source"] = source
         self.highest[key] = max(self.highest.get(key, -1), version)
         self._published += 1
         names = {"publisher": "p", "id": self._published}
-        newest = self.truth.thing(key).newest
-        inherited = max(newest[-1][1][0], 0) if newest else 0
+        inherited = max(self.truth.newest(key)[0], 0)
         means: Version = inherited if incarnation is None else incarnation, version
         said: dict[str, str] = {}
         if source is not None:
@@ -173,7 +177,8 @@ class World:
         )  # fmt: skip
         where = "" if at == right else f"in partition {at}"
         self.trace(source or "publisher", "publishes", key, means, where, "urgently" if high else "")
-        self._append_published(at, key, msgspec.json.encode(value), (priority_header(),) if high else ())
+        headers = (*([priority_header()] if high else ()), *([(HEADER, b"")] if by_arrival_ms is not None else ()))
+        self._append_published(at, key, msgspec.json.encode(value), headers, by_arrival_ms)
         if acknowledged is None:
             acknowledged = self.random.random() < 0.8
         if acknowledged and at == right:
@@ -189,6 +194,12 @@ class World:
         version = self.highest.get(key, 0) + 1
         self.publish(key, version, acknowledged=acknowledged, source=source, high=high)
         return version
+
+    def publish_by_arrival(self, key: str, *, behind_ms: int, source: str | None = None, high: bool = False) -> None:
+        """One call without a version. `behind_ms`: so far behind is its gateway's clock."""
+        timestamp_ms = self.clock.now_ms - behind_ms
+        version = arrival_number(self.truth.newest(key), timestamp_ms)
+        self.publish(key, version, source=source, high=high, by_arrival_ms=timestamp_ms)
 
     def describe(
         self,
@@ -252,10 +263,16 @@ class World:
         self._publishing = False
 
     def _append_published(
-        self, partition: int, key: str, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()
+        self,
+        partition: int,
+        key: str,
+        value: bytes | None,
+        headers: tuple[tuple[str, bytes], ...] = (),
+        timestamp_ms: int | None = None,
     ) -> None:
         self._publishing = True
-        self.kafka.append(TOPICS.objects, partition, self.clock.now_ms, key.encode(), value, headers)
+        at_ms = self.clock.now_ms if timestamp_ms is None else timestamp_ms
+        self.kafka.append(TOPICS.objects, partition, at_ms, key.encode(), value, headers)
         self._publishing = False
 
     # ---- what Kafka tells
