@@ -22,6 +22,8 @@ _CONNECTING_MAX = 200
 _RECEIVE_BYTES = 16_384
 _PENDING_VALUES_MAX = 100_000
 _IP_BIND_ADDRESS_NO_PORT = 24
+_GOLDEN = 0.618
+"""Multiples of it are evenly spread between whole numbers."""
 _CONNECT_S = 10.0
 """The clients' own: a connection that is not complete by then is given up, if devices have a keepalive."""
 
@@ -107,10 +109,12 @@ class _Slot:
         self.unanswered_s = 0.0
         """The time of the first Ping since something was heard; 0: all is answered."""
 
-    def connecting(self, connection: socket.socket) -> None:
+    def connecting(self, connection: socket.socket, keepalive_s: int) -> None:
         """Begin with a new connection."""
         self.socket, self.state, self.started_ns, self.out = connection, "connecting", time.monotonic_ns(), b""
-        self.pinged_s, self.unanswered_s = time.monotonic(), 0.0
+        # Devices that connect together are as many clients that did not: their Pings are spread over a keepalive.
+        self.pinged_s = time.monotonic() - (keepalive_s * (self.number * _GOLDEN % 1) if not self.tries else 0.0)
+        self.unanswered_s = 0.0
 
     def heard(self) -> None:
         """Something came: it is not silent."""
@@ -211,7 +215,7 @@ class _Loop:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._share.receive_buffer_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._share.receive_buffer_bytes)
-        slot.connecting(connection)
+        slot.connecting(connection, self._share.population.keepalive_s)
         self._counts.attempts += 1
         self._by_fd[connection.fileno()] = slot
         self._connecting += 1
