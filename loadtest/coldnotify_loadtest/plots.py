@@ -149,7 +149,8 @@ class Returns:
         """Returns true if there was anything to draw."""
         rows = [row for row in result["rows"] if row.get("series")]
         for row in rows:
-            axes.step(*zip(*row["series"], strict=True), where="post", label=row["case"], linewidth=1)
+            label = f"{row['case']}: {row['clients']:,} clients"
+            axes.step(*zip(*row["series"], strict=True), where="post", label=label, linewidth=1)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(_PLAIN)
         axes.set_xlabel("seconds")
@@ -180,7 +181,7 @@ PLOTS: dict[str, tuple[Plot, ...]] = {
     ),
     "E3": (Bars("recovery", "all_back_s", "all complete, s after the gateway's start"),),
     "E4": (Bars("recovery", "all_reached_since_kill_s", "a publish is at all, s after the matcher was killed"),),
-    "horizontal": (Returns("returns", "clients of the lost gateway that are current elsewhere, %"),),
+    "horizontal": (Returns("returns", "of its clients current elsewhere, %"),),
     "wire": (Bars("wake", "bytes", "bytes, both ways", ("unchanged wake", "1 of 50 changed")),),
     "matcher": (
         Lines("cpu", "per_s", "cpu_us_per_publish.matcher", "matcher's CPU a publish, us", logarithmic=False),
