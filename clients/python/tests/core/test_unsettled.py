@@ -340,3 +340,24 @@ def test_only_the_changed_registrations_are_reported() -> None:
     told(one)
     (rest,) = said(one, SAID_AGAIN_S)
     assert (rest.all, list(rest.settled), list(rest.entries)) == (True, [], [])
+
+
+def test_a_registration_by_name_is_answered_before_a_query_hears_that_it_left() -> None:
+    lamps = KeptQuery(members=frozenset("b"))
+    one = bench(queries={LAMPS.text: lamps}, applied={"b": (0, 1)})
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    one.client.application.subscribe_members(LAMPS, 2)
+    one.say(notification=wire.Notification(name="b", left=[LAMPS.hash], offset=11))
+    one.client.application.subscribe("b", 1)
+    one.client.application.register("b")
+    (frame,) = [frame.register for frame in one.out() if frame.HasField("register")]
+    one.say(registered=wire.Registered(request=frame.request))
+    answer(one, "b")
+    jobs = []
+    one.save()
+    while (job := one.client.next_job(one.now)) is not None:
+        jobs.append(job)
+        one.client.job_done(job, {}, one.now)
+        one.save()
+    assert [job.notification.version for job in jobs if isinstance(job, CallbackJob)] == [1]

@@ -178,7 +178,7 @@ class Delivery:
         """
         if isinstance(interest, QueryInterest):
             self.queries.add(interest)
-        elif isinstance(interest, str) and interest in self._of:
+        elif isinstance(interest, str) and (interest in self._of or self._floors.get(interest)):
             self._tell_also(interest, self._subscribers.of(interest))
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
