@@ -25,6 +25,7 @@ from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, REGISTRATIONS_MAX, UNSETTLED_ERROR_BYTES_MAX
 from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_streams.errors import NewerFormat
+from msgspec.structs import replace
 
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
@@ -136,7 +137,7 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     _check("objects and interests", len(record.objects) + len(record.interests), 0, BUCKET_OBJECTS_MAX)
     _check("unsettled", len(record.unsettled or ()), 0, BUCKET_OBJECTS_MAX)
     for one in record.unsettled or ():
-        _check("unsettled's since", one.since, 0, now_ms + CLOCKS_APART_MS_MAX)
+        _check("unsettled's since", one.since, 0, OFFSET_MAX)
         _check("unsettled's failures", one.failures, 0, _FAILURES_MAX)
         _check("unsettled's error", len(one.error.encode()), 0, UNSETTLED_ERROR_BYTES_MAX)
         _check("unsettled's position", one.position, -1, OFFSET_MAX)
@@ -151,7 +152,17 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
             _check_interest(interest)
     except InvalidName as error:
         raise UnreadableState(f"objects or interests: {error}") from None
-    return record
+    return _clipped(record, now_ms)
+
+
+def _clipped(record: RegistrationsRecord, now_ms: int) -> RegistrationsRecord:
+    """Returns the record with no `since` ahead of all clocks. The matcher that wrote it had a wrong clock; the client's
+    registrations in it are true."""
+    unsettled, latest_ms = record.unsettled or [], now_ms + CLOCKS_APART_MS_MAX
+    if all(one.since <= latest_ms for one in unsettled):
+        return record
+    clipped = [one if one.since <= latest_ms else replace(one, since=now_ms) for one in unsettled]
+    return replace(record, unsettled=clipped)
 
 
 def _check_interest(interest: StoredInterest) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 import pytest
 from coldnotify_matcher.state_records import (
+    CLOCKS_APART_MS_MAX,
     UnreadableState,
     check_bucket_key,
     check_channels_key,
@@ -25,6 +26,7 @@ from coldnotify_schemas.matcher_state import (
     RegistrationsRecord,
     SessionRecord,
     StoredInterest,
+    UnsettledRecord,
 )
 from coldnotify_streams.errors import NewerFormat
 from hypothesis import given
@@ -132,6 +134,16 @@ def test_what_is_no_bucket_of_channels(key: str) -> None:
     assert check_channels_key(b"30d/1023") == "30d/1023"
     with pytest.raises(UnreadableState, match="key"):
         check_channels_key(key.encode())
+
+
+def test_a_since_ahead_of_all_clocks_costs_no_registration() -> None:
+    """A matcher with a wrong clock wrote it."""
+    ahead_ms = NOW_MS + CLOCKS_APART_MS_MAX + 1
+    unsettled = [UnsettledRecord(name="a", since=ahead_ms, failures=2), UnsettledRecord(name="b", since=5)]
+    record = RegistrationsRecord(format=1, generation=1, applied=7, objects=["a", "b"], unsettled=unsettled)
+    found = parse_registrations(msgspec.json.encode(record), NOW_MS)
+    assert found.objects == ["a", "b"]
+    assert [(one.since, one.failures) for one in found.unsettled or ()] == [(NOW_MS, 2), (5, 0)]
 
 
 def test_keys() -> None:
