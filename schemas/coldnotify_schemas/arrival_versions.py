@@ -5,7 +5,12 @@ its timestamp, if that is higher. Compaction may remove the records before it, s
 Then its owner has written a *checkpoint* behind it: the newest version, with the place that it had read up to.
 """
 
-from coldnotify_schemas.records import VERSION_MAX, PublicRecord, since_of
+from typing import TYPE_CHECKING
+
+from coldnotify_schemas.whole_numbers import WHOLE_NUMBER_MAX, offset_in_epoch
+
+if TYPE_CHECKING:
+    from coldnotify_schemas.records import PublicRecord
 
 ARRIVAL_HEADER = "coldnotify-arrival"
 """Header of a record by arrival, without a value; or of a checkpoint, with the value `epoch/offset`."""
@@ -17,11 +22,11 @@ def arrival_version(newest: int, timestamp_ms: int) -> int:
     """Returns the version of a record by arrival. `newest`: the object's newest version; below 0: it has none."""
     if newest < 0:
         return timestamp_ms
-    after = min(newest + 1, VERSION_MAX)
+    after = min(newest + 1, WHOLE_NUMBER_MAX)
     return after if newest < TIMES_FROM else max(after, timestamp_ms)
 
 
-def is_by_arrival(record: PublicRecord, header: bytes | None) -> bool:
+def is_by_arrival(record: "PublicRecord", header: bytes | None) -> bool:
     """Returns true if the owner gives this record its version. `header`: the value of its ARRIVAL_HEADER; None: it has
     none."""
     return header is not None and record.version is None and record.incarnation is None
@@ -37,8 +42,8 @@ def checkpoint_header(epoch: int, read_to: int) -> tuple[str, bytes]:
     return ARRIVAL_HEADER, b"%08x/%d" % (epoch, read_to)
 
 
-def checkpoint_of(record: PublicRecord, header: bytes | None, epoch: int, offset: int) -> int | None:
+def checkpoint_of(record: "PublicRecord", header: bytes | None, epoch: int, offset: int) -> int | None:
     """Returns the last offset that a checkpoint at `offset` takes in; None: it is none, or of another epoch."""
     if not header or record.version is None or record.incarnation is None:
         return None
-    return since_of(header, epoch, offset)
+    return offset_in_epoch(header, epoch, offset)

@@ -6,7 +6,7 @@ import msgspec
 
 from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.priority import check_priority
-from coldnotify_schemas.whole_numbers import whole_number
+from coldnotify_schemas.whole_numbers import offset_in_epoch
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
@@ -158,8 +158,7 @@ def since_header(epoch: int, offset: int) -> tuple[str, bytes]:
 
 def since_of(value: bytes, epoch: int, offset: int) -> int | None:
     """Returns the offset in a SINCE_HEADER of a record at `offset`; None if it is of another epoch, or invalid."""
-    said_epoch, slash, said_offset = value.partition(b"/")
-    return whole_number(said_offset, offset) if slash and said_epoch == b"%08x" % epoch else None
+    return offset_in_epoch(value, epoch, offset)
 
 
 def rejected_headers(reason: str, place: str) -> tuple[tuple[str, bytes], tuple[str, bytes]]:

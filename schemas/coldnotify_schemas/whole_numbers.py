@@ -14,3 +14,9 @@ def whole_number(text: str | bytes, maximum: int = WHOLE_NUMBER_MAX, *, minimum:
         return None
     number = int(text)
     return number if minimum <= number <= maximum else None
+
+
+def offset_in_epoch(text: bytes, epoch: int, most: int) -> int | None:
+    """Returns the offset in `epoch/offset`, at most `most`; None: it is of another epoch, or nothing of this form."""
+    said_epoch, slash, said_offset = text.partition(b"/")
+    return whole_number(said_offset, most) if slash and said_epoch == b"%08x" % epoch else None
