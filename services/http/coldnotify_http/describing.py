@@ -25,7 +25,7 @@ from coldnotify_http.metrics import (
     Metrics,
 )
 from coldnotify_http.node_client import NobodyAnswers, NodeAnswer, NodeClient
-from coldnotify_http.own_names import refused_description
+from coldnotify_http.own_names import check_described
 from coldnotify_http.refusals import refusal
 from coldnotify_http.request_parts import Bodies, domain_and_group
 
@@ -74,9 +74,7 @@ class DescribingEndpoints:
         try:
             domain, group = _check_names(request)
             # The matcher takes the object's name from the path as it is taken here.
-            refused = refused_description(request, domain, group, request.match_info["object"])
-            if refused is not None:
-                return refused
+            check_described(request, domain, group, request.match_info["object"])
             body = await self._body(request)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()

@@ -88,11 +88,9 @@ class PublishEndpoints:
             raise
         if (refused := self._wrong_clock(clock_ms)) is not None:
             return refused
-        owned = owned_records(request, domain, group, [(object_, record)])
-        if isinstance(owned, web.Response):
-            return owned
+        (owned,) = owned_records(request, domain, group, [(object_, record)])
         size_bytes = len(object_.encode()) + len(body)
-        return await self.publish_one(request, domain, group, owned[0], size_bytes, wanted=wanted)
+        return await self.publish_one(request, domain, group, owned, size_bytes, wanted=wanted)
 
     async def publish_one(
         self, request: web.Request, domain: str, group: str, named: Named, size_bytes: int, *, wanted: bool = True
@@ -123,8 +121,6 @@ class PublishEndpoints:
         if (refused := self._wrong_clock(clock_ms)) is not None:
             return refused
         owned = owned_records(request, domain, group, records)
-        if isinstance(owned, web.Response):
-            return owned
         entered = await self._enter(request, domain, group, owned, body_bytes)
         if isinstance(entered, web.Response):
             return entered

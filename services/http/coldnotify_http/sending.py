@@ -106,10 +106,7 @@ class Sending:
         in_order: bool = False,
     ) -> Sequence[Sent | PublishError] | web.Response:
         """Returns each message's outcome; or the answer, if they are not admitted."""
-        owned = owned_messages(request, domain, group, messages)
-        if isinstance(owned, web.Response):
-            return owned
-        messages = owned
+        messages = owned_messages(request, domain, group, messages)
         at_a_time = 1 if in_order else None
         entered = self._entrance.enter(who_asks(request), domain, group, len(messages), body_bytes, at_a_time=at_a_time)
         if isinstance(entered, web.Response):

@@ -7,10 +7,11 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from coldnotify_common.http.web import Handler, error_response
+from coldnotify_common.http.web import Handler, error_response, field_of
 from coldnotify_common.paced import Paced
 from coldnotify_common.security.authentication import Authenticator, NotAuthenticated, bearer
 from coldnotify_common.security.identity import Identity
+from coldnotify_common.security.publish_rights import NotGranted
 
 _paced = Paced(structlog.get_logger())
 
@@ -36,7 +37,7 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
     """Returns a middleware that requires an identity for every path but `open_paths`.
 
     For a path with {domain}, the identity needs the right to publish to that domain, or, where the handler
-    `checks_names`, to some names of its {group}. Other paths show data of many
+    `checks_names`, to some names of its {group}: its NotGranted is answered with 403. Other paths show data of many
     domains: they require the right to publish to any domain. Place it after `json_errors`.
     """
 
@@ -55,7 +56,11 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
         if domain is None and not identity.publishes:
             _paced.log("request not allowed", path=request.path, identity=identity.name)
             return error_response(403, f"{identity.name} may publish to no domain, so there is nothing for it here")
-        return await handler(request)
+        try:
+            return await handler(request)
+        except NotGranted as error:
+            _paced.log("request not allowed", path=request.path, identity=identity.name)
+            return error_response(403, str(error), field=field_of(error))
 
     return check
 
