@@ -5,6 +5,7 @@ its timestamp, if that is higher. Compaction may remove the records before it, s
 Then its owner has written a *checkpoint* behind it: the newest version, with the place that it had read up to.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.whole_numbers import WHOLE_NUMBER_MAX, offset_in_epoch
@@ -24,6 +25,15 @@ def arrival_version(newest: int, timestamp_ms: int) -> int:
         return timestamp_ms
     after = min(newest + 1, WHOLE_NUMBER_MAX)
     return after if newest < TIMES_FROM else max(after, timestamp_ms)
+
+
+def arrival_of(headers: Iterable[tuple[str, str | bytes | None]]) -> bytes | None:
+    """Returns the value of a record's ARRIVAL_HEADER, the last one if there are several; None: it has none."""
+    found = None
+    for name, value in headers:
+        if name == ARRIVAL_HEADER:
+            found = value if isinstance(value, bytes) else b""
+    return found
 
 
 def is_by_arrival(record: "PublicRecord", header: bytes | None) -> bool:
@@ -47,3 +57,11 @@ def checkpoint_of(record: "PublicRecord", header: bytes | None, epoch: int, offs
     if not header or record.version is None or record.incarnation is None:
         return None
     return offset_in_epoch(header, epoch, offset)
+
+
+def checkpoint_epoch(header: bytes | None) -> int | None:
+    """Returns the epoch in a checkpoint's header, for readers that know no other one; None: there is none."""
+    try:
+        return int((header or b"").partition(b"/")[0], 16)
+    except ValueError:
+        return None

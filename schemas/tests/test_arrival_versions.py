@@ -5,7 +5,9 @@ from coldnotify_schemas.arrival_versions import (
     ARRIVAL_HEADER,
     TIMES_FROM,
     arrival_header,
+    arrival_of,
     arrival_version,
+    checkpoint_epoch,
     checkpoint_header,
     checkpoint_of,
     is_by_arrival,
@@ -66,3 +68,23 @@ def test_a_checkpoint_names_the_place_that_its_owner_had_read_up_to() -> None:
         checkpoint_of(PublicRecord(), value, 0x5EED, 42),
     ):
         assert other is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "value"),
+    [
+        ([], None),
+        ([("other", b"x")], None),
+        ([(ARRIVAL_HEADER, None)], b""),
+        ([(ARRIVAL_HEADER, b"a"), ("other", b"x"), (ARRIVAL_HEADER, b"b")], b"b"),
+    ],
+)
+def test_the_last_header_counts_also_without_a_value(
+    headers: list[tuple[str, bytes | None]], value: bytes | None
+) -> None:
+    assert arrival_of(headers) == value
+
+
+@pytest.mark.parametrize(("header", "epoch"), [(b"00005eed/41", 0x5EED), (b"", None), (None, None), (b"x/1", None)])
+def test_the_epoch_of_a_checkpoint(header: bytes | None, epoch: int | None) -> None:
+    assert checkpoint_epoch(header) == epoch

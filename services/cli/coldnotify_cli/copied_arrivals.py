@@ -7,7 +7,8 @@ the beginning of their partition. What an object's newest version is, is known f
 from collections.abc import Iterator
 
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.record_headers import HeadedObjectRecord, Headers, read_headers
+from coldnotify_matcher.record_headers import HeadedObjectRecord, read_headers
+from coldnotify_schemas.arrival_versions import arrival_of, checkpoint_epoch
 from coldnotify_schemas.descriptions import KEY_PREFIX
 
 from coldnotify_cli.copied_records import SourceRecord
@@ -28,7 +29,7 @@ class CopiedArrivals:
 
     def begins(self, record: SourceRecord) -> bool:
         """Returns true if it came by arrival, and its partition has to be read from the beginning for it."""
-        return record.partition not in self._engines and _header_of(record.headers) is not None
+        return record.partition not in self._engines and arrival_of(record.headers or ()) is not None
 
     def begin(self, partition: int) -> None:
         """Read this partition from its beginning."""
@@ -43,7 +44,9 @@ class CopiedArrivals:
             return
         said = read_headers(record.headers)
         if said.arrival:
-            engine.state.epoch = _epoch_of(said.arrival, engine.state.epoch)
+            # This topic is the only one that there is.
+            epoch = checkpoint_epoch(said.arrival)
+            engine.state.epoch = engine.state.epoch if epoch is None else epoch
         elif said.arrival is not None:
             name = record.key.decode(errors="replace")
             self._by_arrival[record.partition].setdefault(name, record.offset)
@@ -64,15 +67,3 @@ class CopiedArrivals:
                     value, time_ms = obj.repair_record(), obj.published_ms
                     yield SourceRecord(topic, partition, offset, name.encode(), value, [], time_ms)
             names.clear()
-
-
-def _header_of(headers: Headers | None) -> bytes | None:
-    return read_headers(headers or ()).arrival
-
-
-def _epoch_of(said: bytes, otherwise: int) -> int:
-    """Returns the epoch in a checkpoint's header: this topic is the only one that there is."""
-    try:
-        return int(said.partition(b"/")[0], 16)
-    except ValueError:
-        return otherwise

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
-from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER, arrival_header, is_by_arrival
+from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER, arrival_header, arrival_of, is_by_arrival
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import FORMAT_WITH_INTERESTS, GENERATION_KEY, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.partitioner import partition_of
@@ -111,8 +111,7 @@ class CopiedRecords:
             return self._to(record, partition, record.value, headers)
         value = record.value
         if value is not None and record.topic == self._objects:
-            arrival = next((said for name, said in record.headers if name == ARRIVAL_HEADER), None)
-            if arrival is not None and self._is_by_arrival(value):
+            if arrival_of(record.headers) is not None and self._is_by_arrival(value):
                 # What was not moved yet gets its version in its new partition; others have one by now (CopiedArrivals).
                 return self._to(record, partition, value, [arrival_header()]) if strays else None
             value = self._object(value)

@@ -10,7 +10,7 @@ from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka.kafka_clients import READING_BOUNDS, TopicMissing, describe_topic
 from coldnotify_common.kafka.message_headers import headers_of
 from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
-from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
+from coldnotify_schemas.arrival_versions import arrival_of
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -143,7 +143,7 @@ def _record(message: Message, *, of_channel: bool) -> Record:
         value=_value(message.value(), of_channel=of_channel),
         headers={name: _text(value) or "" for name, value in headers} if of_channel else {},
         removes=_text(next((value for name, value in headers if name == REMOVES_HEADER), None)) or "",
-        arrival=_text(next((value or b"" for name, value in headers if name == ARRIVAL_HEADER), None)),
+        arrival=_text(arrival_of(headers)),
     )
 
 

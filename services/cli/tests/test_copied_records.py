@@ -40,7 +40,7 @@ def source(
     topic: str,
     key: bytes | None,
     value: bytes | None = b"{}",
-    headers: Sequence[tuple[str, bytes]] | None = (),
+    headers: Sequence[tuple[str, str | bytes | None]] | None = (),
     partition: int = HOME,
 ) -> SourceRecord:
     return SourceRecord(topic, partition, 9, key, value, None if headers is None else list(headers), 1234)
@@ -56,7 +56,9 @@ def test_a_version_keeps_what_it_says_and_its_time(records: CopiedRecords, key: 
 
 
 def test_a_version_by_arrival_is_copied_once_it_is_known(records: CopiedRecords) -> None:
+    without: Headers = [("coldnotify-arrival", None)]
     assert records.of(source(OLD.objects, b"d/g/o", b"{}", [arrival_header()])) is None
+    assert records.of(source(OLD.objects, b"d/g/o", b"{}", without)) is None
     said = b'{"version":3,"incarnation":0}'
     copied = records.of(source(OLD.objects, b"d/g/o", said, [checkpoint_header(77, 2)]))
     assert copied == CopiedRecord(NEW.objects, NEW_HOME, b"d/g/o", said, [], 1234)

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER, arrival_version, checkpoint_of, is_by_arrival
+from coldnotify_schemas.arrival_versions import (
+    arrival_of,
+    arrival_version,
+    checkpoint_epoch,
+    checkpoint_of,
+    is_by_arrival,
+)
 from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_public_record
 
 from coldnotify_http.object_history import FoundRecord
@@ -53,12 +59,9 @@ def _read(found: FoundRecord) -> _Read | None:
         said = parse_public_record(found.value or b"")
     except InvalidRecord:
         return None
-    return _Read(found, said, dict(found.headers).get(ARRIVAL_HEADER))
+    return _Read(found, said, arrival_of(found.headers))
 
 
 def _read_to(read: _Read) -> int | None:
-    epoch = (read.arrival or b"").partition(b"/")[0]
-    try:
-        return checkpoint_of(read.said, read.arrival, int(epoch, 16), read.found.offset)
-    except ValueError:
-        return None
+    epoch = checkpoint_epoch(read.arrival)
+    return None if epoch is None else checkpoint_of(read.said, read.arrival, epoch, read.found.offset)
