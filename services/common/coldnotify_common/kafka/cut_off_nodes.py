@@ -17,9 +17,9 @@ from coldnotify_schemas.host_port import host_port, parse_host_port
 from confluent_kafka import KafkaError, KafkaException
 
 from coldnotify_common.errors import SettingError
-from coldnotify_common.kafka.group_coordinator import KAFKA_PORT, KafkaNode
 from coldnotify_common.kafka.group_protocol import MalformedAnswer, list_nodes
 from coldnotify_common.kafka.kafka_login import Login, login_of
+from coldnotify_common.kafka.kafka_node import KafkaNode, bootstrap_places
 from coldnotify_common.kafka.scram import ScramError
 from coldnotify_common.own_thread import OwnThread
 from coldnotify_common.settings import ServiceSettings
@@ -112,8 +112,7 @@ class NodesWatch(OwnThread):
 
     def __init__(self, bootstrap: str, login: Login, cut_off: CutOffNodes) -> None:
         super().__init__("nodes-watch", _JOIN_S)
-        places = (parse_host_port(one.strip().rpartition("://")[2], KAFKA_PORT) for one in bootstrap.split(","))
-        self._bootstrap = frozenset(host_port(*place) for place in places)
+        self._bootstrap = frozenset(host_port(*place) for place in bootstrap_places(bootstrap))
         self._login = login
         self._cut_off = cut_off
         self._connected: dict[str, KafkaNode] = {}
@@ -141,7 +140,7 @@ class NodesWatch(OwnThread):
         node = self._connected.pop(address, None)
         try:
             if node is None:
-                node = await KafkaNode.connect(*parse_host_port(address, KAFKA_PORT), self._login)
+                node = await KafkaNode.connect(*parse_host_port(address), self._login)
             listed = frozenset(host_port(*one) for one in await node.ask(list_nodes()))
         except (OSError, EOFError, MalformedAnswer, ScramError, ValueError):
             if node is not None:

@@ -1,4 +1,7 @@
-"""Static members of a real group: seen, and removed at once; over TLS and SASL, too."""
+"""Static members of a real group: seen, and removed at once; over TLS and SASL, too.
+
+Stands for: kafka_node
+"""
 
 import asyncio
 import socket
@@ -9,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from coldnotify_common.kafka import group_coordinator
+from coldnotify_common.kafka import kafka_node
 from coldnotify_common.kafka.group_coordinator import CoordinatorUnavailable, GroupCoordinator
 from coldnotify_common.kafka.kafka_login import Login, login_of
 from coldnotify_common.security.certificates import Authority
@@ -111,7 +114,7 @@ def test_without_kafka_the_reason_is_told() -> None:
 
 @pytest.mark.parametrize("answer", [b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\0\0\0\4\0\0\0\x63", b"\0\0\0\4\0\0\0\1"])
 def test_an_answer_that_is_none_ends_the_connection(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_coordinator, "ANSWER_S", 0.2)
+    monkeypatch.setattr(kafka_node, "ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
