@@ -22,7 +22,7 @@ from coldnotify_common.kafka.kafka_login import Login, login_of
 from coldnotify_common.kafka.kafka_node import KafkaNode, bootstrap_places
 from coldnotify_common.kafka.scram import ScramError
 from coldnotify_common.own_thread import OwnThread
-from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.settings import ServiceSettings, invalid
 
 log = structlog.get_logger()
 
@@ -95,14 +95,18 @@ CUT_OFF = CutOffNodes()
 
 @contextmanager
 def watched_nodes(settings: ServiceSettings) -> Iterator[None]:
-    """Watches Kafka's nodes inside of `with`."""
+    """Watches Kafka's nodes inside of `with`. Raises SettingError for a bootstrap server that is none."""
     try:
         login = login_of(settings.kafka_config, "who asks each node of Kafka")
     except SettingError as error:
         log.warning("a node of Kafka that is cut off from the others is not noticed", reason=str(error))
         yield
         return
-    with NodesWatch(settings.kafka, login, CUT_OFF):
+    try:
+        watch = NodesWatch(settings.kafka, login, CUT_OFF)
+    except ValueError as error:
+        raise invalid("kafka", f"{settings.kafka!r} {error}") from None
+    with watch:
         yield
     CUT_OFF.clear()
 

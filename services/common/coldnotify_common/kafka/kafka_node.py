@@ -31,8 +31,8 @@ _KAFKA_PORT = 9092
 
 def bootstrap_places(bootstrap: str) -> Iterator[tuple[str, int]]:
     """Yields host and port of each bootstrap server. Raises ValueError at one that is neither a name nor an address."""
-    for one in bootstrap.split(","):
-        yield parse_host_port(one.strip().rpartition("://")[2], _KAFKA_PORT)
+    for one in filter(None, map(str.strip, bootstrap.split(","))):
+        yield parse_host_port(one.rpartition("://")[2], _KAFKA_PORT)
 
 
 class KafkaNode:

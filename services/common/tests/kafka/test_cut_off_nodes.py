@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from coldnotify_common.errors import SettingError
 from coldnotify_common.kafka import cut_off_nodes
 from coldnotify_common.kafka.cut_off_nodes import (
     CUT_OFF,
@@ -150,3 +151,16 @@ def test_a_consumer_from_before_fails_and_one_from_afterwards_begins_elsewhere(n
     assert consumer_config(settings, "reads")["bootstrap.servers"] == settings.kafka
     after.close()
     before.close()
+
+
+def test_a_bootstrap_server_that_is_none_is_told_by_its_setting() -> None:
+    with (
+        pytest.raises(SettingError, match="--kafka: 'a:9092, foo:bar' has no port"),
+        watched_nodes(ServiceSettings(kafka="a:9092, foo:bar")),
+    ):
+        pass
+
+
+def test_empty_bootstrap_servers_are_passed_over_as_kafka_clients_do() -> None:
+    with watched_nodes(ServiceSettings(kafka="127.0.0.1:1,")):
+        pass
