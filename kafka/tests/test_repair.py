@@ -11,6 +11,7 @@ from coldnotify_kafka.broker.config import BrokerConfig
 from coldnotify_kafka.broker.data_dir import ClusterFile, lock, write_cluster_file
 from coldnotify_kafka.broker.repair import check_whole, damage_of, repair
 from coldnotify_kafka.errors import DataDirectoryError, DataDirectoryInUseError
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -41,9 +42,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("whole") / "data"
     with EmbeddedBroker(directory) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        logs = [directory / "records" / f"{TOPIC}-{partition}" for partition in range(PARTITIONS)]
         for name in (TOPIC, "gone.test"):
             admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(60)
+        wait_for(lambda: all(log.exists() for log in logs), "the first topic's logs")
         admin.delete_topics([TOPIC])[TOPIC].result(60)
+        # The controller answers before the broker has taken it in, which may still write to the logs of that topic.
+        wait_for(lambda: not any(log.exists() for log in logs), "the end of these logs")
         admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(60)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
         for number in range(RECORDS):
