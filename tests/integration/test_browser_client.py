@@ -1,5 +1,6 @@
 """The browser's client (clients/browser): its own tests, and a page in a real browser against all of ColdNotify."""
 
+import itertools
 import json
 import os
 import shutil
@@ -542,6 +543,33 @@ def test_a_page_whose_machine_slept_or_changed_its_network_comes_back(up: Up, si
         window.wait_for(f"{items('errors')}.includes('ServiceFresh')", "it is told that it is fresh")
         errors = str(window.run(f"return {items('errors')}")).split(", ")
         assert [error.partition(":")[0] for error in errors] == ["ServiceStale", "ServiceFresh"]
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_page_goes_home_while_it_is_told(up: Up, site: str, tmp_path: Path) -> None:
+    group, port = "pages-at-home", free_port("127.0.0.1")
+    host, _, web_port = str(up.report["web"]).rpartition(":")
+    home = f"ws://127.0.0.1:{port}"
+    query = urlencode({"domain": DOMAIN, "group": group, "address": f"ws://{host}:{web_port}", "home": home})
+    with Network() as network, up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
+        window.open(f"{site}?{query}")
+        window.wait_for(f"{CAUGHT_UP} && notify.status.address.includes(':{web_port}')", "home is not there")
+        network.proxy(("127.0.0.1", port), (host, int(web_port)))
+        numbers = itertools.count(1)
+
+        def is_home() -> bool:
+            publisher.publish(DOMAIN, group, "camera", version=next(numbers))
+            return bool(window.run(f"return notify.status.address.includes(':{port}')"))
+
+        wait_for(is_home, "it goes home", WAIT_S)
+        publisher.publish(DOMAIN, group, "camera", version=(last := next(numbers)))
+        window.wait_for(f"{TOLD}.endsWith('camera {last} null') && {CAUGHT_UP}", "it is told at home")
+        told = [one.split()[1] for one in str(window.run(f"return {TOLD}")).split(", ")]
+        versions = [int(version) for version in told if version != "null"]
+        assert versions == sorted(set(versions)), "none twice, none after a newer one"
+        _no_errors(window)
 
 
 REACT_PAGE = """<!doctype html>
