@@ -12,6 +12,7 @@ from coldnotify_gateway.core import (
     Output,
     Overtake,
     Produce,
+    PublishBatch,
     PublishRecord,
     Send,
     SendAll,
@@ -94,6 +95,8 @@ class GatewayBench:
         self.number = 0
         self.requests: list[Request] = []
         self.publications: list[PublishRecord] = []
+        self.unanswered: list[PublishRecord] = []
+        """Those of `publications` that Kafka has not answered."""
         self.answers_beats = False
         """The matcher answers each Beat, as time passes: it has handled all that was asked before it."""
         self._beats: list[int] = []
@@ -117,8 +120,9 @@ class GatewayBench:
                     self.requests.append(request)
                     if request.HasField("beat"):
                         self._beats.append(request.beat.serial)
-                case PublishRecord():
-                    self.publications.append(output)
+                case PublishBatch(records):
+                    self.publications.extend(records)
+                    self.unanswered.extend(records)
                 case Finish(peer):
                     peer.finish()
 

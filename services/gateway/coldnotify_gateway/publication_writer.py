@@ -1,7 +1,7 @@
 """Writes clients' publishes to Kafka, and reports the result of each."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
@@ -9,7 +9,7 @@ from coldnotify_common.kafka.kafka_clients import connect, producer_config
 from coldnotify_common.paced import Paced
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from coldnotify_gateway.core import PublishRecord
+from coldnotify_gateway.core import PublishBatch, PublishRecord
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
@@ -41,24 +41,25 @@ class PublicationWriter:
         self._producer: Producer | None = None
         self._thread: threading.Thread | None = None
 
-    def write(self, publication: PublishRecord) -> str | None:
-        """Hands a publication to the producer. Returns the reason if that refuses it; None: its result will be
-        reported."""
+    def write(self, batch: PublishBatch) -> tuple[Sequence[PublishRecord], str]:
+        """Hands a batch to the producer, in order. Returns those that the producer does not take, with the reason; the
+        results of the others will be reported."""
         producer = self._producer or self._begin()
-        try:
-            producer.produce(
-                publication.topic,
-                publication.value,
-                publication.key,
-                publication.partition,
-                headers=list(publication.headers),
-                on_delivery=partial(self._on_delivery, publication),
-            )
-        except BufferError:
-            return "too much waits for Kafka"
-        except KafkaException as error:
-            return self._failed(error.args[0])
-        return None
+        for place, publication in enumerate(batch.records):
+            try:
+                producer.produce(
+                    publication.topic,
+                    publication.value,
+                    publication.key,
+                    publication.partition,
+                    headers=list(publication.headers),
+                    on_delivery=partial(self._on_delivery, publication),
+                )
+            except BufferError:
+                return batch.records[place:], "too much waits for Kafka"
+            except KafkaException as error:
+                return batch.records[place:], self._failed(error.args[0])
+        return (), ""
 
     def stop(self, flush_s: float) -> int:
         """Waits until the queue is written, at most so long. Returns the number of unwritten publications."""

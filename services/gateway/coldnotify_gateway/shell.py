@@ -22,6 +22,7 @@ from coldnotify_gateway.core import (
     PauseReading,
     Peer,
     Produce,
+    PublishBatch,
     PublishRecord,
     Send,
     SendAll,
@@ -270,10 +271,10 @@ class GatewayShell(ConnectionEvents):
                 case Produce():
                     if not self._writer.write(output):
                         self.on_delivery_failed(output)
-                case PublishRecord():
-                    refused = self._publications.write(output)
-                    if refused is not None:
-                        self.on_published(output, None, refused)
+                case PublishBatch():
+                    refused, reason = self._publications.write(output)
+                    for publication in refused:
+                        self.on_published(publication, None, reason)
                 case HighWater():
                     self._set_high_water(cast(DeviceConnection, output.peer), output.size_bytes)
                 case PauseReading():

@@ -1,7 +1,7 @@
 """What clients publish reaches Kafka as it is, in the order of the calls, and each outcome is told."""
 
 import pytest
-from coldnotify_gateway.core import PublishRecord
+from coldnotify_gateway.core import PublishBatch, PublishRecord
 from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
@@ -17,7 +17,7 @@ Told = list[tuple[PublishRecord, int | None, str]]
 
 def publication(number: int) -> PublishRecord:
     return PublishRecord(
-        WireDouble(), 1, 3, TOPICS.channels_1d, b"d/g/tasks", b"%d" % number, (("id", b"%d" % number),)
+        WireDouble(), 1, number, 3, TOPICS.channels_1d, b"d/g/tasks", b"%d" % number, (("id", b"%d" % number),)
     )
 
 
@@ -29,7 +29,7 @@ def test_nobody_publishes_and_there_is_no_producer() -> None:
 def test_without_kafka_it_is_told_that_nothing_is_known_to_be_published() -> None:
     told: Told = []
     writer = PublicationWriter(GatewaySettings(kafka="127.0.0.1:1"), lambda *one: told.append(one), timeout_s=0.3)
-    assert writer.write(publication(1)) is None
+    assert writer.write(PublishBatch((publication(1),))) == ((), "")
     wait_for(lambda: told, "it is given up")
     assert told[0][1] is None
     assert "Kafka has not taken it" in told[0][2]
@@ -40,8 +40,9 @@ def test_without_kafka_it_is_told_that_nothing_is_known_to_be_published() -> Non
 def test_what_is_published_is_in_the_log(fresh_kafka: EmbeddedBroker) -> None:
     told: Told = []
     writer = PublicationWriter(GatewaySettings(kafka=fresh_kafka.bootstrap), lambda *one: told.append(one))
-    for number in range(100):
-        assert writer.write(publication(number)) is None
+    for number in range(0, 100, 10):
+        batch = PublishBatch(tuple(publication(one) for one in range(number, number + 10)))
+        assert writer.write(batch) == ((), "")
     wait_for(lambda: len(told) == 100, "all are told")
     assert writer.stop(10) == 0
     offsets = [offset for _, offset, _ in told]

@@ -39,6 +39,7 @@ from coldnotify_gateway.core.timers import NEVER_S, Timers
 from coldnotify_gateway.core.told import Dialect, size_of
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation, of_frame_error
+from coldnotify_gateway.core.waiting_publishes import Result
 
 EVERYWHERE_A_DAY = Retentions()
 NOTHING_AGREED = WithoutLimits()
@@ -414,7 +415,7 @@ class Gateway:
         session = self._connections.by_peer.get(publication.peer)
         if not isinstance(session, Identified) or session.number != publication.session:
             return []  # it has ended; in its next session the client repeats unanswered publishes
-        return self._counted(self._publishing.on_outcome(session, offset, reason, now_s))
+        return self._counted(self._publishing.on_result(session, publication.number, Result(offset, reason), now_s))
 
     # --- time
 

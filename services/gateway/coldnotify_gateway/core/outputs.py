@@ -96,10 +96,12 @@ class Produce(NamedTuple):
 
 
 class PublishRecord(NamedTuple):
-    """Writes a client's publish to this topic, and reports the result to the core (`on_published`)."""
+    """A client's publish, as a record of this topic."""
 
     peer: Peer
     session: int
+    number: int
+    """Its number in its session."""
     partition: int
     topic: str
     key: bytes
@@ -107,4 +109,11 @@ class PublishRecord(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
-Output = Send | SendAll | SendUrgent | Overtake | Finish | HighWater | PauseReading | Produce | PublishRecord
+class PublishBatch(NamedTuple):
+    """Writes publishes of one session to one partition, in this order, and reports the result of each to the core
+    (`on_published`). Nothing behind a record that is not written is written."""
+
+    records: tuple[PublishRecord, ...]
+
+
+Output = Send | SendAll | SendUrgent | Overtake | Finish | HighWater | PauseReading | Produce | PublishBatch

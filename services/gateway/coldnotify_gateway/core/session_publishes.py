@@ -1,8 +1,9 @@
-"""Clients' publishes on their sessions: checked, written to Kafka one after the other, answered in order.
+"""Clients' publishes on their sessions: checked, written to Kafka in batches, answered in order.
 
-A session's publishes wait in a queue. One of them is on its way to Kafka; once Kafka has answered, the next one
-follows. So their order in Kafka is the client's order. If Kafka does not accept one, all that wait after it are
-refused, and so are later ones, until the client sends the refused one again.
+A session's publishes wait in a queue. A batch of them is on its way to one partition; once Kafka has answered for each
+of it, the next batch follows. The records of a batch are handed to the producer together and time out together, so
+their order in Kafka is the client's order. If Kafka does not accept one, all that wait after it are refused, and so are
+later ones, until the client sends the refused one again.
 
 If a client's clock is wrong, a version made from it would stay the newest for everybody until that time. It is refused,
 with the gateway's time: the client assigns a new number, and every resend carries that number. So a resend after a lost
@@ -47,7 +48,7 @@ from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from msgspec import UNSET
 
 from coldnotify_gateway.core.encoding import plain
-from coldnotify_gateway.core.outputs import Output, PauseReading, PublishRecord, Send
+from coldnotify_gateway.core.outputs import Output, PauseReading, PublishBatch, PublishRecord, Send
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.waiting_publishes import WaitingPublish
 
@@ -56,10 +57,13 @@ if TYPE_CHECKING:
     from coldnotify_gateway.core.identified import Identified
     from coldnotify_gateway.core.limits import Limits
     from coldnotify_gateway.core.requests import RequestMaker
+    from coldnotify_gateway.core.waiting_publishes import Result
 
 PAUSE_S = 0.25
 RETRY_MS = 1000
 """Delay before a client may repeat a publish that Kafka did not accept, or that had no room in the queue."""
+_BATCH_BYTES_MAX = 256 * 1024
+"""Most bytes of one session that are on their way to Kafka, so that few sessions do not fill the producer's queue."""
 
 
 class AboveAgreement(NamedTuple):
@@ -144,7 +148,7 @@ class Publishing:
             own.refuse(publish.request)
             return self._refuse_at_once(session, publish, *too_much, now_s)
         own.waiting.append(WaitingPublish(publish, admitted))
-        return self._begin_first(session, now_s) if len(own.waiting) == 1 else []
+        return self._begin_next(session, now_s) if len(own.waiting) == 1 else []
 
     def _by_our_clock(self, session: Identified, publish: Publish, now_s: float) -> list[Output] | None:
         """Converts the publish's times to the gateway's clock if the client's clock is wrong. Returns the outputs of a
@@ -165,21 +169,21 @@ class Publishing:
             publish.MergeFrom(Publish(expires_at=expires_at))
         return None
 
-    def on_outcome(self, session: Identified, offset: int | None, reason: str, now_s: float) -> list[Output]:
-        """Handles the result of the publish under way: its offset in Kafka; or None with a reason, if it may not be
-        there."""
+    def on_result(self, session: Identified, number: int, result: Result, now_s: float) -> list[Output]:
+        """Handles Kafka's answer to a publish under way, which has this number in its session."""
         own = session.publishes
-        if not own.waiting:
+        if not own.note(number, result):
             return []
-        if offset is None:
-            return self._refuse_all(session, reason, RETRY_MS)
-        publish, _ = own.waiting.popleft()
-        self._counters.publishes["published"] += 1
-        answers: list[Output] = []
-        if publish.request:
-            published = Published(request=publish.request, offset=offset)
-            answers.append(Send(session.peer, [plain(GatewayFrame(published=published), session.dialect.encode)]))
-        return answers + self._begin_first(session, now_s)
+        outputs: list[Output] = []
+        while (taken := own.take_published()) is not None:
+            publish, offset = taken
+            self._counters.publishes["published"] += 1
+            if publish.request:
+                published = Published(request=publish.request, offset=offset)
+                outputs.append(Send(session.peer, [plain(GatewayFrame(published=published), session.dialect.encode)]))
+        if (reason := own.failure()) is not None:
+            return outputs + self._refuse_all(session, reason, RETRY_MS)
+        return outputs + self._begin_next(session, now_s)
 
     def on_there(self, session: Identified, asked: int, now_s: float, *, there: bool) -> list[Output]:
         """Handles the matcher's answer about the object that this question asked for."""
@@ -228,16 +232,28 @@ class Publishing:
         session.publishes.answered()
         return self._admit_first(session, now_s)
 
-    def _begin_first(self, session: Identified, now_s: float) -> list[Output]:
+    def _begin_next(self, session: Identified, now_s: float) -> list[Output]:
+        """Begins the next batch, if none is under way: the first publishes that have one topic and are admitted."""
         own = session.publishes
-        if not own.waiting:
+        if own.under_way or not own.waiting:
             return []
         publish, admitted = own.waiting[0]
-        if admitted:
-            return [self._publication(session, publish)]
-        if self._is_full(session, publish):
-            return [self._requests.is_there(session, publish.object, now_s)]
-        return self._admit_first(session, now_s)
+        if not admitted:
+            if self._is_full(session, publish):
+                return [self._requests.is_there(session, publish.object, now_s)]
+            return self._admit_first(session, now_s)
+        records: list[PublishRecord] = []
+        size_bytes = 0
+        for number, (publish, admitted) in enumerate(own.waiting, own.first):
+            if not admitted:
+                break
+            record = self._publication(session, number, publish)
+            size_bytes += len(record.key) + len(record.value)
+            if records and (record.topic != records[0].topic or size_bytes > _BATCH_BYTES_MAX):
+                break
+            records.append(record)
+        own.begin(len(records))
+        return [PublishBatch(tuple(records))]
 
     def _admit_first(self, session: Identified, now_s: float) -> list[Output]:
         own = session.publishes
@@ -246,7 +262,7 @@ class Publishing:
         if too_much is not None:
             return self._refuse_all(session, *too_much)
         own.waiting[0] = WaitingPublish(publish, admitted=True)
-        return self._begin_first(session, now_s)
+        return self._begin_next(session, now_s)
 
     def _is_full(self, session: Identified, publish: Publish) -> bool:
         """Returns true if the publish may add one object too many. A deletion never does."""
@@ -261,12 +277,9 @@ class Publishing:
     def _refuse_all(self, session: Identified, reason: str, retry_ms: int) -> list[Output]:
         """Refuses the first publish, and with it those that wait after it."""
         own = session.publishes
-        publish, _ = own.waiting.popleft()
-        own.refuse(publish.request)
-        outputs = self._refuse(session, publish, reason, retry_ms)
-        while own.waiting:
-            one, _ = own.waiting.popleft()
-            outputs += self._refuse(session, one, "the publish before it was not taken", RETRY_MS)
+        outputs = self._refuse(session, own.give_up(), reason, retry_ms)
+        while (publish := own.take_next()) is not None:
+            outputs += self._refuse(session, publish, "the publish before it was not taken", RETRY_MS)
         return outputs
 
     def _refuse_at_once(
@@ -306,10 +319,10 @@ class Publishing:
             return str(error)
         return None
 
-    def _publication(self, session: Identified, publish: Publish) -> PublishRecord:
+    def _publication(self, session: Identified, number: int, publish: Publish) -> PublishRecord:
         # It was checked on arrival.
         topic, key, value, headers = (self._message if publish.channel else self._record)(session, publish)
-        return PublishRecord(session.peer, session.number, session.view.partition, topic, key, value, headers)
+        return PublishRecord(session.peer, session.number, number, session.view.partition, topic, key, value, headers)
 
     def _record(self, session: Identified, publish: Publish) -> _Written:
         if publish.id or publish.to:

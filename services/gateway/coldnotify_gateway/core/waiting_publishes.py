@@ -25,13 +25,27 @@ class WaitingPublish(NamedTuple):
     """False: the matcher is asked first whether its object exists."""
 
 
+class Result(NamedTuple):
+    """Kafka's answer to a publish."""
+
+    offset: int | None
+    """None: it may not be in Kafka."""
+    reason: str
+
+
 @dataclass(slots=True)
 class SessionPublishes:
     """The publishes of one session."""
 
     waiting: deque[WaitingPublish] = field(default_factory=deque)
-    """Publishes in the client's order. The first one is on its way to Kafka, or waits for the matcher's answer about
-    its object."""
+    """Publishes in the client's order. The first ones are on their way to Kafka, or the first one waits for the
+    matcher's answer about its object."""
+    first: int = 0
+    """Number of the first waiting publish in this session, from 0."""
+    under_way: int = 0
+    """Number of publishes that are on their way to Kafka."""
+    results: dict[int, Result] = field(default_factory=dict)
+    """Kafka's answers to publishes under way that wait for the answer to an earlier one, by number."""
     refused: int = 0
     """The request that was refused, and must arrive again before any other; 0: none."""
     asked: int = 0
@@ -48,6 +62,48 @@ class SessionPublishes:
     def refuse(self, request: int) -> None:
         """Requires this request to arrive again before any other; 0: accepts any request."""
         self.refused = request
+
+    def begin(self, count: int) -> None:
+        """Begins a batch of the first waiting publishes."""
+        self.under_way = count
+
+    def note(self, number: int, result: Result) -> bool:
+        """Keeps Kafka's answer to the publish of this number. Returns false if that is not under way."""
+        is_under_way = self.first <= number < self.first + self.under_way
+        if is_under_way:
+            self.results[number] = result
+        return is_under_way
+
+    def take_published(self) -> tuple[Publish, int] | None:
+        """Removes the first publish if it is in Kafka, and returns it with its offset."""
+        result = self.results.get(self.first)
+        if result is None or result.offset is None:
+            return None
+        del self.results[self.first]
+        self.under_way -= 1
+        return self._take_first(), result.offset
+
+    def failure(self) -> str | None:
+        """Returns why the first publish may not be in Kafka, once nothing of its batch is under way any more."""
+        if not self.under_way or len(self.results) < self.under_way:
+            return None
+        return self.results[self.first].reason
+
+    def give_up(self) -> Publish:
+        """Ends the batch that is under way, and removes the first publish. It must arrive again before any other."""
+        self.under_way = 0
+        self.results.clear()
+        publish = self._take_first()
+        self.refuse(publish.request)
+        return publish
+
+    def take_next(self) -> Publish | None:
+        """Removes the first publish, while none is under way."""
+        return self._take_first() if self.waiting else None
+
+    def _take_first(self) -> Publish:
+        self.first += 1
+        return self.waiting.popleft().publish
 
     def refuses_too_often(self, now_s: float) -> bool:
         """Counts a publish that is refused on arrival. Returns true if the client sends too many of them."""

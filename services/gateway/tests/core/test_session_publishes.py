@@ -14,7 +14,7 @@ from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Became, Item, There
 from coldnotify_schemas.priority import priority_header
-from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, PUBLISHES_UNANSWERED_MAX
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import (
     OUTCOME_STALE,
@@ -42,8 +42,8 @@ def message(request: int, channel: str = "tasks") -> Publish:
 
 
 def answer(bench: GatewayBench, offset: int | None, reason: str = "") -> None:
-    """Kafka's, to the publication that was handed over last."""
-    bench.do(bench.gateway.on_published(bench.publications[-1], offset, reason, bench.now_s))
+    """Kafka's, to the first publication that it has not answered."""
+    bench.do(bench.gateway.on_published(bench.unanswered.pop(0), offset, reason, bench.now_s))
 
 
 def refusals(wire: WireDouble) -> list[NotPublished]:
@@ -139,17 +139,85 @@ def test_what_is_never_sent_again_is_numbered_here_and_what_expires_lasts_as_lon
     assert expiries == [NOW_MS + 5_000] * 2
 
 
-def test_they_go_one_by_one_and_are_answered_in_order() -> None:
+def values(bench: GatewayBench) -> list[bytes]:
+    """Of the publications under way."""
+    return [one.value for one in bench.unanswered]
+
+
+def published(wire: WireDouble) -> list[tuple[int, int]]:
+    return [(frame.published.request, frame.published.offset) for frame in wire.take()]
+
+
+def test_a_batch_is_answered_in_order() -> None:
     bench = GatewayBench()
     wire = bench.live()
     publish(bench, wire, message(1), message(0), message(2))
-    handed_over = []
-    for offset in (5, 6, 7):
-        handed_over.append(bench.publications[-1].value)
-        assert len(bench.publications) == len(handed_over)
-        answer(bench, offset)
-    assert handed_over == [b"1", b"0", b"2"]
-    assert [(frame.published.request, frame.published.offset) for frame in wire.take()] == [(1, 5), (2, 7)]
+    assert values(bench) == [b"1"]
+    answer(bench, 5)
+    assert values(bench) == [b"0", b"2"], "what came meanwhile goes together"
+    publish(bench, wire, message(3))
+    answer(bench, 6)
+    assert values(bench) == [b"2"], "not before the batch has been answered"
+    answer(bench, 7)
+    assert values(bench) == [b"3"]
+    answer(bench, 8)
+    assert published(wire) == [(1, 5), (2, 7), (3, 8)]
+
+
+def test_results_in_another_order_are_answered_in_order() -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, *(message(request) for request in range(1, 4)))
+    answer(bench, 5)
+    bench.unanswered.reverse()
+    answer(bench, 7)
+    assert published(wire) == [(1, 5)]
+    answer(bench, 6)
+    assert published(wire) == [(2, 6), (3, 7)]
+
+
+def test_another_topic_waits_for_the_answers() -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, message(1), message(2), Publish(request=3, object="lamp", version=1), message(4))
+    answer(bench, 5)
+    assert values(bench) == [b"2"]
+    answer(bench, 6)
+    assert [one.topic for one in bench.unanswered] == [TOPICS.objects], "the message was there before it"
+    answer(bench, 9)
+    assert values(bench) == [b"4"]
+
+
+def test_a_batch_has_a_bound_in_bytes() -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    large = b"x" * (CLIENT_FRAME_BYTES_MAX - 100)
+    for request in range(1, 64):
+        publish(bench, wire, Publish(request=request, channel="tasks", payload=large))
+    answer(bench, 5)
+    assert 2 < len(bench.unanswered) < 62
+    assert sum(len(one.value) for one in bench.unanswered) <= 256 * 1024
+    while bench.unanswered:
+        answer(bench, 6)
+    assert [request for request, _ in published(wire)] == list(range(1, 64))
+
+
+def test_a_partly_refused_batch_is_refused_after_its_last_answer() -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, *(message(request) for request in range(1, 6)))
+    answer(bench, 5)
+    answer(bench, 6)
+    answer(bench, None, "Kafka is away")
+    answer(bench, 8)
+    assert published(wire) == [(1, 5), (2, 6)]
+    answer(bench, None, "Kafka is away")
+    assert [(said.request, said.retry_after_ms > 0) for said in refusals(wire)] == [(3, True), (4, True), (5, True)]
+    assert bench.unanswered == []
+    publish(bench, wire, message(3), message(4))
+    answer(bench, 9)
+    answer(bench, 10)
+    assert published(wire) == [(3, 9), (4, 10)]
 
 
 def test_behind_a_refused_one_nothing_is_published_until_it_comes_again() -> None:
@@ -273,10 +341,11 @@ def test_an_answer_to_a_session_that_has_gone_is_nobodys() -> None:
     wire = bench.live()
     publish(bench, wire, message(1))
     bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
-    answer(bench, 5)
+    (gone,) = bench.publications
+    bench.do(bench.gateway.on_published(gone, 5, "", bench.now_s))
     bench.do(bench.gateway.on_connect(wire, "127.0.0.1", bench.now_s))
     bench.say(wire, hello())
-    answer(bench, 5)
+    bench.do(bench.gateway.on_published(gone, 5, "", bench.now_s))
     assert wire.take() == []
 
 
