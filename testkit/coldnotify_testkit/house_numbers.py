@@ -17,8 +17,11 @@ from coldnotify_testkit import english
 
 ROOT = Path(__file__).parents[2]
 _QUERY = re.compile(r"quer(y|ies)", re.IGNORECASE)
-_HISTORIES = Path("checker/coldnotify_checker/histories.py")
-"""Its classes are the kinds of lines of a history's format."""
+_FORMATS = {
+    Path("checker/coldnotify_checker/histories.py"),
+    Path("schemas/coldnotify_schemas/mqtt/packets.py"),
+}
+"""Their classes have the names of a format: the kinds of a history's lines, the packets of MQTT."""
 _ONE_MEANING = {"Newest", "Notify", "Session", "Stream"}
 """Class names that several files have for the same thing: public forms, and one machine in several cores."""
 TWO_MEANINGS = "class names with two meanings"
@@ -61,7 +64,7 @@ def numbers() -> dict[str, int]:
         counts[BOTH] += "channel" in text.lower() and _QUERY.search(text) is not None
         tree = ast.parse(text)
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and path != _HISTORIES:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and path not in _FORMATS:
                 classes[node.name].add(path)
             if isinstance(node, ast.Attribute):
                 of_itself = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")

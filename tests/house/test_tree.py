@@ -54,6 +54,7 @@ SHARED_NAMES = {
     "app": "a service as a process",
     "channels": "sequences of messages: their records, those of a session, those of a client",
     "clients": "what is known of clients: by the matcher, by the checker",
+    "encoding": "makes bytes of what is sent: of the gateway's frames, of MQTT's packets",
     "errors": "what a package raises",
     "freshness": "how old is what clients were told: at the gateway, as the checker judges it",
     "interests": "what a client registers for: on the wire, in the client",
