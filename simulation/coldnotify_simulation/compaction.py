@@ -41,7 +41,7 @@ def compact_objects(kafka: Kafka, truth: TrueObjects, groups: SimulatedSets, epo
             log.compact()
             continue
         before = list(log.entries)
-        last = {entry.key: entry for entry in log.entries if entry.key is not None}
+        last = {entry.key: entry for entry in log.entries if entry.key is not None and entry.offset < log.stable_end}
         unsafe = {key for key, entry in last.items() if _is_unsafe(entry, partition, groups, owed, epoch)}
         # What a null removes depends on what was said of its object under both keys.
         unsafe |= {_DESCRIBES + key for key in unsafe} | {key.removeprefix(_DESCRIBES) for key in unsafe}

@@ -116,11 +116,15 @@ class PartitionLog:
         spared: Callable[[bytes], bool] = lambda _key: False,
         null_stays: Callable[[LogEntry], bool] = lambda _entry: False,
     ) -> None:
-        """Keep the last record of each key, and no null but those that stay; all records of `spared` keys."""
-        last = {entry.key: entry.offset for entry in self.entries}
+        """Keep the last record of each key, and no null but those that stay; all records of `spared` keys.
+
+        Kafka's cleaner stops where an open transaction begins.
+        """
+        end = self.stable_end
+        last = {entry.key: entry.offset for entry in self.entries if entry.offset < end}
 
         def stays(entry: LogEntry) -> bool:
-            if entry.key is not None and spared(entry.key):
+            if entry.offset >= end or (entry.key is not None and spared(entry.key)):
                 return True
             return last[entry.key] == entry.offset and (entry.value is not None or null_stays(entry))
 

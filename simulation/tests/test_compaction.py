@@ -64,3 +64,31 @@ def test_compaction_keeps_only_the_records_in_force() -> None:
         world.describe(KEY, {"Room": version})
     compact(world)
     assert [entry.offset for entry in world.kafka.log(TOPICS.objects, 0).entries] == [2, 3]
+
+
+def test_an_open_transaction_keeps_its_records_from_compaction() -> None:
+    """Kafka compacts nothing from its begin on. The null there is unread, and the version by arrival counts on it."""
+    world = World(1)
+    log = world.kafka.log(TOPICS.objects, 0)
+    world.publish(KEY, 1)
+    world.publish(KEY, 2)
+    log.open_transaction()
+    remove_all(world, 2, read_to=1)
+    world.publish_by_arrival(KEY, behind_ms=0)
+    assert world.truth.newest(KEY) == (0, world.clock.now_ms)
+    compact(world)
+    assert [entry.offset for entry in log.entries] == [0, 1, 2, 3, 4]
+    log.end_transaction()
+    compact(world)
+    assert [entry.offset for entry in log.entries] == [3, 4]
+
+
+def test_compaction_goes_up_to_an_open_transaction() -> None:
+    world = World(1)
+    log = world.kafka.log(TOPICS.objects, 0)
+    for version in (1, 2):
+        world.publish(KEY, version)
+    log.open_transaction()
+    world.publish(KEY, 2)
+    compact(world)
+    assert [entry.offset for entry in log.entries] == [1, 2]
