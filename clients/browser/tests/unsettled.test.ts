@@ -243,6 +243,21 @@ test("before Bye, what has changed is said at once", () => {
   assert.deepEqual(kinds.slice(-2), ["unsettled", "bye"]);
 });
 
+test("a registration that the service may have is not said to be settled", () => {
+  const bench = new Bench(document()).live();
+  bench.register("b");
+  bench.tell();
+  bench.client.application.register("c");
+  assert.equal(bench.said(SAID_AGAIN_S).length, 1);
+  bench.now += 100;
+  bench.client.tick(bench.now);
+  bench.client.stop();
+  const frames = [...bench.out(), ...bench.out()];
+  assert.ok(frames.at(-1)?.bye);
+  const report = frames.at(-2)?.unsettled;
+  assert.deepEqual([report?.all, report?.entries.map(({ name }) => name)], [true, ["c"]]);
+});
+
 test("an Ack that passes what is parked leaves behind what says so", () => {
   const bench = new Bench(document()).live();
   bench.client.application.subscribe("a", 1);

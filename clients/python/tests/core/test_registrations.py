@@ -60,6 +60,20 @@ def test_requests_wait_until_they_are_durable():
     assert registrations.next_request() is None
 
 
+def test_a_first_registration_is_unknown_to_the_service_until_its_request():
+    journal = Journal()
+    registrations = Registrations(journal)
+    registrations.register("a")
+    assert not registrations.pending["a"].may_be_known
+    journal.durable = journal.revision
+    registrations.next_request()
+    assert registrations.pending["a"].may_be_known
+    registrations.unregister("a")
+    registrations.register("a")
+    assert registrations.pending["a"].may_be_known
+    assert Registrations(journal, {"b"}, {"b": OperationKind.REGISTER}).pending["b"].may_be_known
+
+
 def test_requests_hold_one_kind_and_at_most_64_objects():
     journal, registrations = of()
     registrations.begin_session()

@@ -259,6 +259,22 @@ def test_before_bye_what_has_changed_is_said_at_once() -> None:
     assert kinds[-2:] == ["unsettled", "bye"]
 
 
+def test_a_registration_is_not_said_to_be_settled_before_it_is_asked_for_again() -> None:
+    """Its request, and a report, may have arrived without an answer in time. Behind Bye it is asked for no more."""
+    one = bench()
+    live(one)
+    registered(one, "b")
+    told(one, "b")
+    one.client.application.register("c")
+    assert len(said(one, SAID_AGAIN_S)) == 1
+    one.now += 100
+    one.client.tick(one.now)
+    one.client.stop()
+    *_, report, bye = (*one.out(), *one.out())
+    assert bye.HasField("bye")
+    assert (report.unsettled.all, [entry.name for entry in report.unsettled.entries]) == (True, ["c"])
+
+
 def test_members_that_were_not_taken_are_named() -> None:
     one = bench(queries={LAMPS.text: KeptQuery(members=frozenset(["l1", "l2"]))})
     one.client.application.subscribe(LAMPS, 1)

@@ -228,7 +228,8 @@ export class UnsettledTold {
     // An operation that is still to be requested is unsettled from that request on.
     const stage = (one: Interest): string => this.#registrations.stageOf(one) ?? "";
     const isAsked = (one: Interest): boolean => !["unsent", "withheld"].includes(stage(one));
-    const entries = new Map([...this.#entries()].filter(([one]) => isAsked(one)));
+    const everything = [...this.#entries()];
+    const entries = new Map(everything.filter(([one]) => isAsked(one)));
     if (entries.size > 0) this.#doubt();
     if (this.isHeld) return;
     this.#due = Infinity;
@@ -239,10 +240,13 @@ export class UnsettledTold {
     const gists = new Map(Array.from(entries, ([one, entry]) => [one, gistOf(entry)]));
     const changed = [...entries].filter(([one]) => gists.get(one) !== held(one));
     const settled = [...(before?.keys() ?? [])].filter((one) => !entries.has(one) && isAsked(one));
+    // What is to be asked for again may be unsettled since it was asked for before, and stays so.
+    const mayBeKnown = (one: Interest): boolean => this.#registrations.pending.get(one)?.mayBeKnown === true;
+    const unsettled = everything.filter(([one]) => entries.has(one) || mayBeKnown(one));
     // The shorter form.
-    const whole = before === null || (settled.length > 0 && entries.size <= changed.length + settled.length);
+    const whole = before === null || (settled.length > 0 && unsettled.length <= changed.length + settled.length);
     this.#said = gists;
-    this.#frames = whole ? framesOf([...entries], [], now, true) : framesOf(changed, settled, now, false);
+    this.#frames = whole ? framesOf(unsettled, [], now, true) : framesOf(changed, settled, now, false);
   }
 
   /** Notes that the service is about to believe that something is unsettled: that has to be durable before. */

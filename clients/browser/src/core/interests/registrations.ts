@@ -22,6 +22,8 @@ export class Operation {
     /** The document's first revision that contains it; it is sent once that is durable. */
     readonly revision: number,
     public stage: OperationStage = "unsent",
+    /** False: the service surely has not been asked for it, in whatever session. */
+    public mayBeKnown = true,
   ) {}
 }
 
@@ -106,7 +108,8 @@ export class Registrations {
     if (this.#wanted.has(interest)) return false;
     this.#wanted.add(interest);
     this.#count(interest, 1n);
-    this.#put(interest, "register", "unsent", true);
+    const mayBeKnown = this.#pending.has(interest);
+    this.#put(interest, "register", "unsent", true, mayBeKnown);
     return true;
   }
 
@@ -336,9 +339,9 @@ export class Registrations {
     }
   }
 
-  #put(interest: Interest, kind: OperationKind, stage: OperationStage, urgent: boolean): void {
+  #put(interest: Interest, kind: OperationKind, stage: OperationStage, urgent: boolean, mayBeKnown = true): void {
     this.#remove(interest);
-    this.#add(interest, new Operation(kind, this.#journal.changed(urgent), stage));
+    this.#add(interest, new Operation(kind, this.#journal.changed(urgent), stage, mayBeKnown));
   }
 
   #add(interest: Interest, operation: Operation): void {
@@ -369,6 +372,7 @@ export class Registrations {
     this.#stages[operation.stage] -= 1;
     this.#stages[stage] += 1;
     operation.stage = stage;
+    operation.mayBeKnown ||= stage === "sent";
     if (stage === "unsent") this.#unsent.set(interest, operation);
     else this.#unsent.delete(interest);
   }

@@ -282,8 +282,9 @@ class UnsettledTold:
                 self._learn()
 
     def _fill(self, now: float) -> None:
+        everything = self.entries()
         # What is still to be asked for is unsettled from that request on.
-        entries = {one: entry for one, entry in self.entries().items() if not self._is_at(one, *_NOT_ASKED)}
+        entries = {one: entry for one, entry in everything.items() if not self._is_at(one, *_NOT_ASKED)}
         if entries:
             self._doubt()
         if self.is_held:
@@ -294,10 +295,12 @@ class UnsettledTold:
         held = {one: said.get(one, PENDING) for one in entries if one in said or self._is_at(one, OperationStage.SENT)}
         changed = {one: entry for one, entry in entries.items() if one not in held or entry.gist != held[one].gist}
         settled = [one for one in said if one not in entries and not self._is_at(one, *_NOT_ASKED)]
+        # What is to be asked for again may be unsettled since it was asked for before, and stays so.
+        unsettled = {one: entry for one, entry in everything.items() if one in entries or self._may_be_known(one)}
         # Whatever is shorter.
-        whole = before is None or (bool(settled) and len(entries) <= len(changed) + len(settled))
+        whole = before is None or (bool(settled) and len(unsettled) <= len(changed) + len(settled))
         if whole:
-            changed, settled = entries, []
+            changed, settled = unsettled, []
         self._said = entries
         self._frames.extend(_frames(changed, settled, now, whole=whole))
 
@@ -369,6 +372,10 @@ class UnsettledTold:
 
     def _is_at(self, interest: Interest, *stages: OperationStage) -> bool:
         return self._registrations.stage(interest) in stages
+
+    def _may_be_known(self, interest: Interest) -> bool:
+        operation = self._registrations.pending.get(interest)
+        return operation is not None and operation.may_be_known
 
 
 def _registered(operations: Mapping[Interest, Operation]) -> list[Interest]:

@@ -46,6 +46,8 @@ class Operation:
     revision: int
     """The document's revision it first was in; it is sent once that is durable."""
     stage: OperationStage = OperationStage.UNSENT
+    may_be_known: bool = True
+    """False: the service surely has not been asked for it, in whatever session."""
 
 
 class Registrations:
@@ -113,7 +115,9 @@ class Registrations:
         else:
             self.channels.add(interest)
         self._digests[_kind(interest)] += hash_of(interest)
+        may_be_known = interest in self.pending
         self._put(interest, OperationKind.REGISTER, self._first(interest), urgent=True)
+        self.pending[interest].may_be_known = may_be_known
         return True
 
     def unregister(self, interest: Interest) -> bool:
@@ -361,6 +365,7 @@ class Registrations:
         self._stages[operation.stage] -= 1
         self._stages[stage] += 1
         operation.stage = stage
+        operation.may_be_known |= stage is OperationStage.SENT
         if stage is OperationStage.UNSENT:
             self._unsent[interest] = operation
         else:
