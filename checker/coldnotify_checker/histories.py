@@ -163,6 +163,8 @@ class CaughtUp(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="
 
     client: str
     since: int
+    parked: list[str] = []
+    """As of `Fresh`."""
 
 
 class Fresh(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="fresh"):

@@ -417,6 +417,8 @@ class CheckedMemberships:
                 self._violated(event.client, held, name, when, event, promise)
             settled = len(fits) == 1
             if held.register.descriptions and name in held.members and settled:
+                if name in event.parked:
+                    continue  # its callbacks have failed too often: how it is described is still to be told
                 settled = self._judge_description(held, f"{group}/{name}", event, since, promise, when)
             if settled:
                 del held.open[name]

@@ -80,8 +80,8 @@ class History:
     def members(self, added: str = "", removed: str = "", **more: Any) -> None:
         self.note(Members, client=CLIENT, query=QUERY, added=added.split(), removed=removed.split(), **more)
 
-    def caught_up(self) -> None:
-        self.note(CaughtUp, client=CLIENT, since=self._since)
+    def caught_up(self, *parked: str) -> None:
+        self.note(CaughtUp, client=CLIENT, since=self._since, parked=list(parked))
 
     def end(self, *, without: int = -1) -> None:
         t = self.note(End, connected=[CLIENT])
@@ -224,6 +224,20 @@ def test_a_change_of_a_description_that_is_not_told_is_a_violation(failed: bool)
     history.connect()
     if failed:
         history.told("b", None, described=True, description={"Room": 1, "on": True}, failed=True)
+    history.caught_up()
+    assert history.counts() == {"P9": 1}
+
+
+def test_a_description_of_a_parked_member_is_owed_once_it_is_parked_no_more() -> None:
+    history = described()
+    history.note(Sleep, client=CLIENT)
+    history.describe("b", {"Room": 1, "on": True})
+    history.connect()
+    history.told("b", None, described=True, description={"Room": 1, "on": True}, failed=True)
+    history.caught_up("b")
+    assert history.counts() == {}
+    history.note(Sleep, client=CLIENT)
+    history.connect()
     history.caught_up()
     assert history.counts() == {"P9": 1}
 

@@ -231,7 +231,7 @@ class HostedApplication:
 
             def wait() -> None:
                 if notify.wait_caught_up(_CAUGHT_UP_S):
-                    self._history.write("caught_up", client=self._name, since=since)
+                    self._write_caught_up(since)
 
             threading.Thread(target=wait, daemon=True).start()
         else:
@@ -241,7 +241,10 @@ class HostedApplication:
     async def _wait_caught_up(self, since: int) -> None:
         assert isinstance(self._notify, aio.Notify)
         if await self._notify.wait_caught_up(_CAUGHT_UP_S):
-            self._history.write("caught_up", client=self._name, since=since)
+            self._write_caught_up(since)
+
+    def _write_caught_up(self, since: int) -> None:
+        self._history.write("caught_up", client=self._name, since=since, parked=list(self._notify.status.parked))
 
     def _disconnect(self, _: dict[str, Any]) -> None:
         if isinstance(self._notify, SyncNotify):

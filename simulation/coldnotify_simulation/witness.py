@@ -187,7 +187,9 @@ class Witness:
     def on_caught_up(self, client: SimulatedClient, since: int) -> None:
         """The library reports that it is complete."""
         self.trace(client.name, "is caught up")
-        self.trace.event("caught_up", client=client.key, since=since)
+        assert client.driver is not None
+        parked = client.driver.status(self.clock.now_s).parked
+        self.trace.event("caught_up", client=client.key, since=since, **({"parked": list(parked)} if parked else {}))
         wake = self._wanted_at[client.key]
         self.promises.on_caught_up(client, wake.since_s, wake.wanted)
         self.messages.on_caught_up(client, wake.since_s, wake.logs_lost)

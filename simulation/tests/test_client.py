@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import pytest
 from coldnotify._core.client import Client as Core
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.driver import AnyJob, Driver
 from coldnotify._core.interests.since import Since
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import SimulatedClient
@@ -133,3 +136,25 @@ def the_end_does_not_wait_for_the_disk() -> Iterator[None]:
 
 def test_registrations_while_a_client_says_bye_are_saved_before_its_end() -> None:
     check(a_client_wants_more_while_it_says_bye, the_end_does_not_wait_for_the_disk)
+
+
+def test_a_client_that_is_caught_up_names_what_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its application was not told how the object is described, and the checker does not ask for that."""
+    world = World(1, clients=1, late_s=0.001)
+    (client,) = world.clients
+    client.wish_queries = client.described = {"NAME STARTS WITH 'o'"}
+    call = client._call
+
+    def raises_for_versions(driver: Driver, job: AnyJob) -> None:
+        client.failing, client._failed_in_a_row = float(isinstance(job, CallbackJob)), 0
+        call(driver, job)
+
+    monkeypatch.setattr(client, "_call", raises_for_versions)
+    world.start()
+    world.publish(client.key_of("o1"), 1)
+    world.describe(client.key_of("o1"), {"Room": 1})
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    caught_up = next(event for event in world.trace.history if event["event"] == "caught_up")
+    assert caught_up["parked"] == ["o1"]
+    second_opinion.ask(world)
