@@ -87,7 +87,7 @@ SLIPS = {
         "found.append(frame)",
         "found = [frame]; entry = frame.told.entry; "
         "entry and entry.HasField('message') and setattr(entry.message, 'back', frame.told.offset)",
-        205,
+        352,
     ),
     "all channels of a session are taken to be where one is that came first": Slip(
         CatchingUp,
