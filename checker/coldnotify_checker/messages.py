@@ -103,6 +103,8 @@ class CheckedSubscription:
     """The offset at which each message was told, by the message's id."""
     missed: list[tuple[int, int]] = field(default_factory=list)
     """(after, before)."""
+    expired: list[tuple[int, int]] = field(default_factory=list)
+    """(time, before) of each report that messages had expired."""
     resolved: int | None = None
     """When it was first told or confirmed something: by then the service had decided where it begins."""
     confirmed: int | None = None
@@ -409,6 +411,7 @@ class CheckedMessages:
             if not self._periods.any_before(event.channel, event.t):
                 self._add(f"{event.client} was told that {event.channel} was lost, and no topic was", event)
             subscription.position, subscription.told, subscription.missed = event.before - 1, {}, [(-2, event.before)]
+            subscription.expired.clear()
             subscription.period, subscription.began_anew = self._told_in[id(event)], True
             subscription.ids.clear()
             subscription.last = event
@@ -428,6 +431,8 @@ class CheckedMessages:
                 )
         self._owed_before(subscription, after + 1, event)
         subscription.missed.append((after, event.before))
+        if event.reason == _EXPIRED:
+            subscription.expired.append((event.t, event.before))
         subscription.position = max(event.before - 1, -1 if subscription.position is None else subscription.position)
         subscription.last = event
 
@@ -455,6 +460,8 @@ class CheckedMessages:
             if answer is None or answer.t > until or not sent.is_for(begun.attributes):
                 continue
             if self._may_repeat_what_is_gone(sent, until) or self._may_repeat_what_came_before(subscription, sent):
+                continue
+            if self._may_repeat_what_expired(subscription, sent):
                 continue
             if self._lies_behind(subscription, sent, until):
                 yield sent
@@ -489,6 +496,15 @@ class CheckedMessages:
             return False
         confirmed = subscription.confirmed
         return sent.strayed and (confirmed is None or sent.begun.t <= confirmed)
+
+    @staticmethod
+    def _may_repeat_what_expired(subscription: CheckedSubscription, sent: SentMessage) -> bool:
+        """Returns true if an earlier record of it may lie between offsets whose messages were reported as expired. A
+        client that loses its session sends again what is unanswered, and only the last record is acknowledged."""
+        expires_at = sent.begun.expires_at
+        if expires_at is None or sent.offset is None or all(call.path != "session" for call in sent.calls):
+            return False
+        return any(t >= expires_at * 1000 and before <= sent.offset for t, before in subscription.expired)
 
     def _was_trimmed(self, channel: str, offset: int | None, until: int) -> bool:
         if offset is None:

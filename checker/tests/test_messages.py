@@ -104,6 +104,19 @@ def test_a_wake_includes_every_message_sent_before_it() -> None:
     assert "when it was complete" in words
 
 
+@pytest.mark.parametrize(
+    ("path", "expires_at", "violations"), [("session", 1, 0), ("kafka", 1, 1), ("session", None, 1)]
+)
+def test_a_sessions_repeat_of_an_expired_message_is_not_owed(
+    path: str, expires_at: int | None, violations: int
+) -> None:
+    """Its first record lies at 1, and only the repeat at 3 is acknowledged."""
+    story = Story().sent(0).told(0)
+    story.say(Send(publisher="p", id=9, channel=CHANNEL, message="m", payload="m", path=path, expires_at=expires_at))
+    story.missed(0, 2, "expired").say(Published(publisher="p", id=9, outcome="acknowledged", offset=3))
+    assert len(story.sent(4).told(4).end()) == violations
+
+
 def test_a_missed_message_is_not_owed() -> None:
     story = Story().sent(0).sent(1).sent(2).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=2))
     assert story.missed(None, 2, "retention").told(2).end() == []

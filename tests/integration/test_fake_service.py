@@ -23,7 +23,7 @@ DOMAIN = "animal.observer"
 OWN = {
     "partition", "offset", "position", "generation", "revision", "cursor", "error", "now_ms", "published_ms",
     "described_ms", "since_ms", "last_seen_ms", "clock_ms", "reason",
-    "words", "timeline", "client_state", "object_state",
+    "words", "timeline", "client_state", "object_state", "gateways_silent",
 }  # fmt: skip
 """Fields whose values each service makes itself."""
 
