@@ -6,6 +6,7 @@ import random
 import re
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,25 @@ def nodes(trie: FilterTrie[int]) -> list[Any]:
         found.append(node := waiting.pop())
         waiting += node.children.values()
     return found
+
+
+def test_a_trie_is_as_small_as_its_filters() -> None:
+    rng = random.Random(3)
+    pool = ["/".join(levels) for count in (1, 2, 3, 4) for levels in product("ab+", repeat=count)]
+    trie, kept = FilterTrie[int](), set[str]()
+    for step in range(2_000):
+        # It grows, and shrinks, and grows.
+        filter_ = rng.choice(pool) if step // 200 % 2 == 0 or not kept else rng.choice(sorted(kept))
+        if filter_ in kept:
+            assert trie.remove(filter_, 0)
+        else:
+            trie.add(filter_, 0)
+        kept ^= {filter_}
+        below = nodes(trie)
+        assert sum(len(node.values) for node in below) == len(kept)
+        assert all(node.values or len(node.children) > 1 for node in below)
+    names = ["/".join(levels) for levels in product("ab", repeat=3)]
+    assert [len(trie.of(name)) for name in names] == [sum(naive(one, name) for one in kept) for name in names]
 
 
 def many_filters(count: int) -> list[str]:
