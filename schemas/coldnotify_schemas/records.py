@@ -1,22 +1,33 @@
-"""The public record of the objects topic: what back-ends write, as JSON."""
+"""The public record of the objects topic: what back-ends write, as JSON.
 
+A payload may be any bytes. It is stored as JSON only if the record gives back the very bytes; otherwise as a text in
+base64, and a header says so.
+"""
+
+import base64
+from collections.abc import Iterable
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
 from coldnotify_schemas.names import InvalidName, check_name
-from coldnotify_schemas.priority import check_priority
+from coldnotify_schemas.priority import check_priority, priority_header
 from coldnotify_schemas.whole_numbers import offset_in_epoch
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
-"""Limit on the payload's JSON: it is for a hint, the data itself travels between OU and back-end."""
+"""Limit on the payload: it is for a hint, the data itself travels between OU and back-end."""
 RECORD_BYTES_MAX = 64 * 1024
 """Limit on the whole record: far more than the payload and the other fields need."""
 MOVED_HEADER = "coldnotify-moved"
 """Header of a record that its owner moved from a wrong partition; its value is `partition@offset` there."""
 SINCE_HEADER = "coldnotify-since"
 """Header of a newest version that its owner wrote down again; its value is `epoch/offset` of its first record."""
+PAYLOAD_HEADER = "coldnotify-payload"
+"""Header of a record whose payload is bytes in base64; its value is BASE64_VALUE. Release 0.1.0 takes the text for the
+payload."""
+BASE64_VALUE = b"base64"
+"""The only value of PAYLOAD_HEADER that has a meaning."""
 REASON_HEADER = "coldnotify-reason"
 """Header of a rejected record: the fault, in words."""
 PLACE_HEADER = "coldnotify-place"
@@ -27,6 +38,8 @@ INCARNATION_MAX = (1 << 31) - 1
 can always exceed the newest version: its record comes later.
 """
 _REASON_CHARS_MAX = 1000
+_WHITE_SPACE = b" \t\n\r"
+_BASE64_VALUES = (BASE64_VALUE, BASE64_VALUE.decode())
 
 _Record = TypeVar("_Record", bound="PublicRecord")
 _Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
@@ -44,7 +57,7 @@ class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     source: str | None = None
     """The client that caused this version: it is spared the live notification."""
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """JSON, at most PAYLOAD_BYTES_MAX bytes."""
+    """JSON, at most PAYLOAD_BYTES_MAX bytes; with PAYLOAD_HEADER a text, so many bytes in base64."""
     expires_at: _Version | None = None
     """Unix time in ms from which on the payload is not delivered any more (the version is)."""
     deleted: bool = False
@@ -58,40 +71,114 @@ class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     @property
     def payload_bytes(self) -> bytes:
-        """Returns the payload's JSON, b"" if there is none."""
+        """Returns the payload, b"" if there is none."""
         return b"" if isinstance(self.payload, msgspec.UnsetType) else bytes(self.payload)
 
+    @property
+    def is_raw(self) -> bool:
+        """True if the payload is bytes that the record cannot give back as JSON."""
+        return False
 
-class PrioritizedRecord(PublicRecord, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A version with its priority, on its way to Kafka. There a header carries it, and not the record's value: release
-    0.1.0 refuses fields that it does not know, and ignores headers.
+
+class HeadedRecord(PublicRecord, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A version with what headers say of it in Kafka, and not the record's value: release 0.1.0 refuses fields that it
+    does not know, and ignores headers. Publishers send it to a service in this form.
     """
 
     priority: Literal["high"] | None = None
+    payload_base64: bytes | msgspec.UnsetType = msgspec.UNSET
+    """The payload, in base64 as JSON; instead of `payload`."""
 
     @property
     def is_high(self) -> bool:
         """True if it is to overtake what waits."""
         return self.priority is not None
 
+    @property
+    def payload_bytes(self) -> bytes:
+        """Returns the payload, b"" if there is none."""
+        return super().payload_bytes if isinstance(self.payload_base64, msgspec.UnsetType) else self.payload_base64
+
+    @property
+    def is_raw(self) -> bool:
+        """True if the payload is bytes that the record cannot give back as JSON."""
+        return self.payload_base64 is not msgspec.UNSET
+
 
 _decoder = msgspec.json.Decoder(PublicRecord)
-_prioritized_decoder = msgspec.json.Decoder(PrioritizedRecord)
+_headed_decoder = msgspec.json.Decoder(HeadedRecord)
 _any_decoder = msgspec.json.Decoder()
+_base64_decoder = msgspec.json.Decoder(bytes)
 _encoder = msgspec.json.Encoder()
 
 
-def parse_public_record(value: bytes) -> PublicRecord:
-    """The record that `value` is. Raises InvalidRecord, whose message begins with the field at fault."""
-    return _parse(value, _decoder)
-
-
-def parse_prioritized_record(value: bytes) -> PublicRecord:
-    """Parses a record as parse_public_record does, but with priority as a field, as publishers send it to a service."""
-    record = _parse(value, _prioritized_decoder)
-    if record.is_high:
+def parse_public_record(value: bytes, *, raw: bool = False, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> PublicRecord:
+    """The record that `value` is. `raw`: its PAYLOAD_HEADER says base64. Raises InvalidRecord, whose message begins
+    with the field at fault."""
+    # In base64 a payload is longer; the check of its bytes follows.
+    record = _parse(value, _decoder, payload_bytes_max, raw=raw)
+    if not raw or isinstance(record.payload, msgspec.UnsetType):
         return record
-    return PublicRecord(**{name: getattr(record, name) for name in PublicRecord.__struct_fields__})
+    try:
+        payload = _base64_decoder.decode(record.payload)
+    except msgspec.MsgspecError:
+        raise InvalidRecord(f"payload: is not base64, as the header {PAYLOAD_HEADER} says") from None
+    return _with_payload(record, _check_size(payload, payload_bytes_max), raw=bool(payload))
+
+
+def parse_headed_record(value: bytes, *, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> PublicRecord:
+    """Parses a record as parse_public_record does, but with what headers say as fields, as publishers send it to a
+    service."""
+    record = _parse(value, _headed_decoder, payload_bytes_max)
+    if isinstance(record.payload_base64, bytes):
+        if record.payload is not msgspec.UNSET:
+            raise InvalidRecord("payload: either payload or payload_base64 may be there")
+        return carrying(record, record.payload_base64, payload_bytes_max=payload_bytes_max)
+    return record if record.is_high else _plain(record)
+
+
+def carrying(record: PublicRecord, payload: bytes, *, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> PublicRecord:
+    """Returns the record with this payload; b"": without one. It is raw if JSON would not give back the very bytes.
+
+    Raises InvalidRecord if it is too large.
+    """
+    _check_size(payload, payload_bytes_max)
+    return _with_payload(record, payload, raw=not _is_json(payload))
+
+
+def _is_json(payload: bytes) -> bool:
+    """Returns true for JSON that a record gives back: readers drop the white space around a value."""
+    if payload.strip(_WHITE_SPACE) != payload:
+        return False
+    try:
+        _any_decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _check_size(payload: bytes, payload_bytes_max: int) -> bytes:
+    if len(payload) > payload_bytes_max:
+        raise InvalidRecord(f"payload: has {len(payload)} bytes (at most {payload_bytes_max} are allowed)")
+    return payload
+
+
+def _with_payload(record: PublicRecord, payload: bytes, *, raw: bool) -> PublicRecord:
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    if payload and raw:
+        return HeadedRecord(**fields | {"payload": msgspec.UNSET, "payload_base64": payload})
+    fields |= {"payload": msgspec.Raw(payload) if payload else msgspec.UNSET}
+    if not is_high(record):
+        return PublicRecord(**{name: fields[name] for name in PublicRecord.__struct_fields__})
+    return HeadedRecord(**fields | {"payload_base64": msgspec.UNSET})
+
+
+def _plain(record: PublicRecord) -> PublicRecord:
+    """Returns the record as Kafka has its value: without what headers say."""
+    fields = {name: getattr(record, name) for name in PublicRecord.__struct_fields__}
+    if record.is_raw:
+        fields["payload"] = msgspec.Raw(b'"%b"' % base64.b64encode(record.payload_bytes))
+    return PublicRecord(**fields)
 
 
 def prioritized(record: PublicRecord, priority: object) -> PublicRecord:
@@ -102,17 +189,25 @@ def prioritized(record: PublicRecord, priority: object) -> PublicRecord:
         raise InvalidRecord(str(error)) from None
     if not high:
         return record
-    return PrioritizedRecord(**msgspec.structs.asdict(record), priority="high")
+    return HeadedRecord(**msgspec.structs.asdict(record) | {"priority": "high"})
 
 
 def is_high(record: PublicRecord) -> bool:
     """Returns true if the record is to overtake what waits."""
-    return isinstance(record, PrioritizedRecord) and record.is_high
+    return isinstance(record, HeadedRecord) and record.is_high
 
 
-def _parse(value: bytes, decoder: "msgspec.json.Decoder[_Record]") -> "_Record":
-    if len(value) > RECORD_BYTES_MAX:
-        raise InvalidRecord(f"record: has {len(value)} bytes (at most {RECORD_BYTES_MAX} are allowed)")
+def record_bytes_max(payload_bytes_max: int) -> int:
+    """Returns the limit on a whole record: room for the payload in base64, and for the other fields."""
+    return max(RECORD_BYTES_MAX, 2 * payload_bytes_max)
+
+
+def _parse(
+    value: bytes, decoder: "msgspec.json.Decoder[_Record]", payload_bytes_max: int, *, raw: bool = False
+) -> "_Record":
+    bytes_max = record_bytes_max(payload_bytes_max)
+    if len(value) > bytes_max:
+        raise InvalidRecord(f"record: has {len(value)} bytes (at most {bytes_max} are allowed)")
     try:
         record = decoder.decode(value)
     except msgspec.ValidationError as error:
@@ -124,10 +219,10 @@ def _parse(value: bytes, decoder: "msgspec.json.Decoder[_Record]") -> "_Record":
             check_name("source", record.source)
         except InvalidName as error:
             raise InvalidRecord(str(error)) from None
-    if record.payload is not msgspec.UNSET:
+    if record.payload is not msgspec.UNSET and not raw:
         # As long as the whole record at most.
-        if len(value) > PAYLOAD_BYTES_MAX and (size := len(record.payload_bytes)) > PAYLOAD_BYTES_MAX:
-            raise InvalidRecord(f"payload: has {size} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
+        if len(value) > payload_bytes_max and (size := len(bytes(record.payload))) > payload_bytes_max:
+            raise InvalidRecord(f"payload: has {size} bytes of JSON (at most {payload_bytes_max} are allowed)")
         # Raw fields are skipped over, not checked: what is delivered must be JSON.
         try:
             _any_decoder.decode(record.payload)
@@ -137,10 +232,26 @@ def _parse(value: bytes, decoder: "msgspec.json.Decoder[_Record]") -> "_Record":
 
 
 def encode_public_record(record: PublicRecord) -> bytes:
-    """Returns the record as JSON, without empty fields, and without its priority, which a header carries."""
-    if is_high(record):
-        record = msgspec.structs.replace(record, priority=None)
-    return _encoder.encode(record)
+    """Returns the record as JSON, without empty fields, and without what headers say (`record_headers`)."""
+    return _encoder.encode(_plain(record) if isinstance(record, HeadedRecord) else record)
+
+
+def record_headers(record: PublicRecord) -> list[tuple[str, bytes]]:
+    """Returns the headers without which the record's value would say less: of its priority, and of a raw payload."""
+    return [
+        *([priority_header()] if is_high(record) else ()),
+        *([payload_header()] if record.is_raw else ()),
+    ]
+
+
+def payload_header() -> tuple[str, bytes]:
+    """The header of a record whose payload is in base64."""
+    return PAYLOAD_HEADER, BASE64_VALUE
+
+
+def says_raw(headers: Iterable[tuple[str, str | bytes | None]]) -> bool:
+    """Returns true if a record's headers say that its payload is in base64."""
+    return any(name == PAYLOAD_HEADER and value in _BASE64_VALUES for name, value in headers)
 
 
 def check_incarnation(record: PublicRecord, offset: int) -> None:
@@ -169,26 +280,14 @@ def rejected_headers(reason: str, place: str) -> tuple[tuple[str, bytes], tuple[
     return (REASON_HEADER, words.encode(errors="replace")), (PLACE_HEADER, place.encode())
 
 
-def raw_payload(payload: object) -> msgspec.Raw:
-    """Returns `payload`, any JSON value, in a record's form. Raises InvalidRecord."""
+def payload_of(payload: object) -> bytes:
+    """Returns the bytes of a publisher's payload: bytes as they are, any other value as JSON. Raises InvalidRecord."""
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
     try:
-        encoded = _encoder.encode(payload)
+        return _encoder.encode(payload)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRecord(f"payload: cannot be written as JSON: {error}") from None
-    if len(encoded) > PAYLOAD_BYTES_MAX:
-        raise InvalidRecord(f"payload: has {len(encoded)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
-    return msgspec.Raw(encoded)
-
-
-def json_payload(payload: bytes) -> msgspec.Raw:
-    """`payload`, if it is JSON, as a record carries it. Raises InvalidRecord."""
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise InvalidRecord(f"payload: has {len(payload)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
-    try:
-        _any_decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRecord(f"payload: is not JSON: {error}") from None
-    return msgspec.Raw(payload)
 
 
 def name_the_field(error: str) -> str:

@@ -17,6 +17,7 @@ class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAPABILITY_UNSETTLED: _ClassVar[Capability]
     CAPABILITY_AT_HOME: _ClassVar[Capability]
     CAPABILITY_MOVES: _ClassVar[Capability]
+    CAPABILITY_RAW: _ClassVar[Capability]
 
 class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -70,6 +71,7 @@ CAPABILITY_IN_ORDER: Capability
 CAPABILITY_UNSETTLED: Capability
 CAPABILITY_AT_HOME: Capability
 CAPABILITY_MOVES: Capability
+CAPABILITY_RAW: Capability
 KINDS_UNSAID: Kinds
 KINDS_NAMES: Kinds
 KINDS_QUERIES: Kinds
@@ -389,7 +391,7 @@ class Refusal(_message.Message):
     def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ..., interest: _Optional[int] = ...) -> None: ...
 
 class Notification(_message.Message):
-    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description")
+    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw")
     CRC_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -402,6 +404,7 @@ class Notification(_message.Message):
     ENTERED_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    RAW_FIELD_NUMBER: _ClassVar[int]
     crc: int
     name: str
     version: int
@@ -414,7 +417,8 @@ class Notification(_message.Message):
     entered: _containers.RepeatedScalarFieldContainer[int]
     left: _containers.RepeatedScalarFieldContainer[int]
     description: bytes
-    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ...) -> None: ...
+    raw: bool
+    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ...) -> None: ...
 
 class CaughtUp(_message.Message):
     __slots__ = ("complete", "sets_digest", "streams", "age_s")

@@ -8,7 +8,7 @@ from coldnotify_schemas.records import (
     PublicRecord,
     encode_public_record,
     is_high,
-    parse_prioritized_record,
+    parse_headed_record,
     parse_public_record,
     prioritized,
 )
@@ -39,10 +39,10 @@ def test_the_priority_is_not_in_the_records_value_for_older_releases():
 
 
 def test_a_publish_to_a_service_may_have_priority_as_a_field():
-    high = parse_prioritized_record(b'{"version":3,"priority":"high"}')
+    high = parse_headed_record(b'{"version":3,"priority":"high"}')
     assert is_high(high)
     assert encode_public_record(high) == b'{"version":3}'
-    assert parse_prioritized_record(b'{"version":3}') == PublicRecord(version=3)
-    assert parse_prioritized_record(b'{"priority":null}') == PublicRecord()
+    assert parse_headed_record(b'{"version":3}') == PublicRecord(version=3)
+    assert parse_headed_record(b'{"priority":null}') == PublicRecord()
     with pytest.raises(InvalidRecord, match=r"^priority: "):
-        parse_prioritized_record(b'{"priority":"low"}')
+        parse_headed_record(b'{"priority":"low"}')

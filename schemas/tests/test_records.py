@@ -1,25 +1,34 @@
 """The public record: what is one, what the error names, and that any bytes give the one or the other."""
 
+import base64
 import json
 from typing import Any
 
 import msgspec
 import pytest
+from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.records import (
     PAYLOAD_BYTES_MAX,
+    PAYLOAD_HEADER,
     PLACE_HEADER,
     REASON_HEADER,
     RECORD_BYTES_MAX,
     VERSION_MAX,
     InvalidRecord,
     PublicRecord,
+    carrying,
     encode_public_record,
-    json_payload,
+    is_high,
+    parse_headed_record,
     parse_public_record,
-    raw_payload,
+    payload_header,
+    payload_of,
+    prioritized,
+    record_headers,
     rejected_headers,
+    says_raw,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 
@@ -89,7 +98,7 @@ RECORDS = st.builds(
     PublicRecord,
     version=st.none() | st.integers(0, VERSION_MAX),
     source=st.none() | st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True),
-    payload=JSON.map(raw_payload),
+    payload=JSON.map(payload_of).map(msgspec.Raw),
     expires_at=st.none() | st.integers(0, VERSION_MAX),
     deleted=st.booleans(),
     incarnation=st.none() | st.integers(0, 2**31 - 1),
@@ -119,10 +128,10 @@ def test_any_bytes_are_a_record_or_an_invalid_one(value: bytes) -> None:
     assert field in {"record", *PublicRecord.__struct_fields__}
 
 
-@pytest.mark.parametrize("payload", [object(), "x" * PAYLOAD_BYTES_MAX, float("nan").hex])
+@pytest.mark.parametrize("payload", [object(), float("nan").hex, {1j: 2}])
 def test_a_value_that_json_cannot_express_is_refused_as_payload(payload: object) -> None:
     with pytest.raises(InvalidRecord, match=r"^payload: "):
-        raw_payload(payload)
+        payload_of(payload)
 
 
 def test_a_reason_may_quote_invalid_text_of_any_length() -> None:
@@ -134,8 +143,76 @@ def test_a_reason_may_quote_invalid_text_of_any_length() -> None:
     assert place == (PLACE_HEADER, b"coldnotify.requests/3@7")
 
 
-@pytest.mark.parametrize("payload", [b"{", b"\xff", b'1, "source": "somebody"', b'"%s"' % (b"x" * PAYLOAD_BYTES_MAX)])
-def test_invalid_bytes_are_refused_as_payload(payload: bytes) -> None:
-    with pytest.raises(InvalidRecord, match=r"^payload: "):
-        json_payload(payload)
-    assert json_payload(b" [1] ") == msgspec.Raw(b" [1] ")
+@given(st.binary(min_size=1, max_size=60) | JSON.map(payload_of))
+@example(b'1, "source": "somebody"')
+@example(b" [1] ")
+@example(b'"\xff"')
+@example(b"NaN")
+@example(b'{"a": 1, "a": 2}')
+@example(b"1" * PAYLOAD_BYTES_MAX)
+@example(b"x" * PAYLOAD_BYTES_MAX)
+def test_a_payload_of_any_bytes_comes_back_as_it_was(payload: bytes) -> None:
+    plain = PublicRecord(version=7, source="unit")
+    for record in (carrying(plain, payload), carrying(prioritized(plain, "high"), payload)):
+        headers = record_headers(record)
+        raw = says_raw(headers)
+        again = parse_public_record(encode_public_record(record), raw=raw)
+        assert (again.payload_bytes, again.is_raw, again.version, again.source) == (payload, raw, 7, "unit")
+        assert encode_public_record(again) == encode_public_record(record)
+        assert is_high(record) == (priority_header() in headers)
+    older = msgspec.json.decode(encode_public_record(record))["payload"]
+    assert older == (base64.b64encode(payload).decode() if raw else msgspec.json.decode(payload))
+
+
+def test_what_is_json_is_stored_as_json_and_without_bytes_there_is_no_payload() -> None:
+    assert carrying(PublicRecord(), b'{"a": [1]}') == PublicRecord(payload=msgspec.Raw(b'{"a": [1]}'))
+    assert carrying(PublicRecord(payload=msgspec.Raw(b"1")), b"") == PublicRecord()
+    assert parse_public_record(b'{"payload":""}', raw=True) == PublicRecord()
+    assert parse_public_record(b'{"version":1}', raw=True) == PublicRecord(version=1)
+
+
+def test_a_payload_is_at_most_as_long_as_the_limit_however_it_is_stored() -> None:
+    for payload in (b"1" * (PAYLOAD_BYTES_MAX + 1), b"x" * (PAYLOAD_BYTES_MAX + 1)):
+        with pytest.raises(InvalidRecord, match=r"^payload: has 4097 bytes"):
+            carrying(PublicRecord(), payload)
+        larger = carrying(PublicRecord(), payload, payload_bytes_max=PAYLOAD_BYTES_MAX + 1)
+        with pytest.raises(InvalidRecord, match=r"^payload: has 4097 bytes"):
+            parse_public_record(encode_public_record(larger), raw=larger.is_raw)
+    largest = carrying(PublicRecord(), bytes(65_536), payload_bytes_max=65_536)
+    value = encode_public_record(largest)
+    assert parse_public_record(value, raw=True, payload_bytes_max=65_536).payload_bytes == bytes(65_536)
+
+
+@pytest.mark.parametrize("payload", [b"5", b'"x"', b'"A-_="', b'{"a":1}', b"null"])
+def test_a_record_whose_header_says_base64_has_a_text_in_base64(payload: bytes) -> None:
+    with pytest.raises(InvalidRecord, match=r"^payload: is not base64"):
+        parse_public_record(b'{"payload":%b}' % payload, raw=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "raw"),
+    [
+        ([payload_header()], True),
+        ([("x", b"y"), (PAYLOAD_HEADER, "base64")], True),
+        ([(PAYLOAD_HEADER, None), (PAYLOAD_HEADER, b"base32"), ("payload", b"base64")], False),
+    ],
+)
+def test_only_the_header_says_that_a_payload_is_in_base64(
+    headers: list[tuple[str, str | bytes | None]], raw: bool
+) -> None:
+    assert says_raw(headers) is raw
+
+
+def test_a_publish_to_a_service_may_have_its_payload_in_base64() -> None:
+    assert parse_headed_record(b'{"payload_base64":"AP8="}').payload_bytes == b"\x00\xff"
+    assert parse_headed_record(b'{"payload_base64":"AP8=","priority":"high"}').is_raw
+    assert parse_headed_record(b'{"payload_base64":"WzFd"}') == PublicRecord(payload=msgspec.Raw(b"[1]"))
+    for body, field in (
+        (b'{"payload_base64":"x"}', "payload_base64"),
+        (b'{"payload_base64":1}', "payload_base64"),
+        (b'{"payload_base64":"AP8=","payload":1}', "payload"),
+    ):
+        with pytest.raises(InvalidRecord, match=f"^{field}: "):
+            parse_headed_record(body)
+    with pytest.raises(InvalidRecord, match="payload_base64"):
+        parse_public_record(b'{"payload_base64":"AP8="}')

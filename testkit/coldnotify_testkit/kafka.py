@@ -14,11 +14,19 @@ from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import TopicsNotAppliedError
 from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+    TopicMetadata,
+)
 
 from coldnotify_testkit.waiting import WAIT_S
 
-__all__ = ["broker", "committed", "delete_topics", "free_port", "reset_topics"]
+__all__ = ["broker", "committed", "compact_soon", "delete_topics", "free_port", "reset_topics"]
 
 _OF_DEFAULT_GROUPS = "coldnotify"
 _RESET_SECONDS_MAX = 200.0
@@ -26,6 +34,13 @@ _RESET_SECONDS_MAX = 200.0
 _TRY_SECONDS_MAX = 40.0
 """For each try: one that began while the cluster had fenced its node would wait for five minutes (nodes_that_serve)."""
 _POLL_SECONDS = 0.05
+_COMPACTED_SOON = {
+    "segment.ms": "100",
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.001",
+    "delete.retention.ms": "0",
+}
 
 
 @contextmanager
@@ -74,6 +89,17 @@ def delete_topics(bootstrap: str, names: TopicNames) -> None:
             if time.monotonic() > deadline:
                 raise TopicsNotAppliedError(f"not within {_RESET_SECONDS_MAX:.0f} s: {error}") from error
         time.sleep(_POLL_SECONDS)
+
+
+def compact_soon(bootstrap: str, topic: str) -> None:
+    """Has what stands in a topic compacted as soon as more is written."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in _COMPACTED_SOON.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(WAIT_S)
 
 
 def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, str]:

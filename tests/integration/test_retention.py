@@ -15,23 +15,16 @@ from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.kafka import compact_soon
 from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, timed_records_of
 from coldnotify_testkit.stack import Recorder
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
-COMPACTED_SOON = {
-    "segment.ms": "100",
-    "min.compaction.lag.ms": "0",
-    "max.compaction.lag.ms": "1000",
-    "min.cleanable.dirty.ratio": "0.001",
-    "delete.retention.ms": "0",
-}
 DAY_MS = 86_400_000
 RETENTION = f"{DOMAIN}=30d,*=never"
 LIMIT_S = 180
@@ -69,22 +62,11 @@ def metric(process: MatcherProcess, name: str) -> float:
     return float(line.rpartition(" ")[2])
 
 
-def compact_soon(kafka: str) -> None:
-    """What stands in the objects topic is compacted as soon as more is written."""
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in COMPACTED_SOON.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, TOPICS.objects, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": kafka})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(60)
-
-
 def test_what_is_old_is_removed_and_after_compaction_and_a_takeover_nothing_is_left(
     fresh_kafka: EmbeddedBroker, tmp_path: Path
 ) -> None:
     kafka = fresh_kafka.bootstrap
-    compact_soon(kafka)
+    compact_soon(kafka, TOPICS.objects)
     write(kafka, "old", {"version": 3}, days_ago=31)
     write(kafka, "old", {"description": {"Kind": "lamp"}}, days_ago=31, prefix=KEY_PREFIX)
     write(kafka, "described", {"version": 3}, days_ago=31)

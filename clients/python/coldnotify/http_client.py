@@ -28,7 +28,7 @@ from typing import Any
 
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
-from coldnotify._core.publishing.outgoing import version_of
+from coldnotify._core.publishing.outgoing import said_payload, version_of
 from coldnotify._effect import Newest
 from coldnotify._http_addresses import HttpAddresses
 from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path, pages_of
@@ -332,9 +332,7 @@ class HttpClient:
                 raise NothingKnown(f"object: {domain}/{group_id}/{object_id} was never published", _NOT_KNOWN)
             newest = Newest.of(shown)
         seen = {"version": newest.version, "incarnation": newest.incarnation}
-        body = {"object": object_id, "newest": seen, "version": version}
-        if payload is not None:
-            body["payload"] = payload
+        body = {"object": object_id, "newest": seen, "version": version} | said_payload(payload)
         answer = self._ask("POST", group_path(domain, group_id, "resets"), json.dumps(body).encode())
         published = Published(answer["version"], answer["partition"], answer["offset"])
         about = domain, group_id, object_id

@@ -30,7 +30,6 @@ Exceptions
 """
 
 import asyncio
-import base64
 import json
 import os
 import secrets
@@ -40,7 +39,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from coldnotify._core.publishing.outgoing import Many, Outgoing, message_of, version_of, versions_of
+from coldnotify._core.publishing.outgoing import Many, Outgoing, message_of, said_payload, version_of, versions_of
 from coldnotify._effect import Newest, Outcome
 from coldnotify._http_addresses import HttpAddresses
 from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path
@@ -215,10 +214,8 @@ class HttpPublisher(MayHaveOutbox):
                 priority=priority,
             )
             return self._outbox.accept_versions([outgoing])[0]
-        fields = {
-            "version": version, "payload": payload, "source": source, "expires_at": expires_at, "priority": priority
-        }  # fmt: skip
-        record: dict[str, object] = {name: value for name, value in fields.items() if value is not None}
+        fields = {"version": version, "source": source, "expires_at": expires_at, "priority": priority}
+        record = said_payload(payload) | {name: value for name, value in fields.items() if value is not None}
         if deleted:
             record["deleted"] = True
         answer = self._post(_path(domain, group_id, object_id), record)
@@ -308,11 +305,7 @@ class HttpPublisher(MayHaveOutbox):
                 priority=priority,
             )
             return self._outbox.accept_messages([outgoing])[0]
-        message: dict[str, object] = {"id": message_id}
-        if isinstance(payload, bytes | bytearray | memoryview):
-            message["payload_base64"] = base64.b64encode(payload).decode()
-        else:
-            message["payload"] = payload
+        message: dict[str, object] = {"id": message_id, **(said_payload(payload) or {"payload": None})}
         if to:
             message["to"] = sorted(to)
         fields = {"expires_at": expires_at, "source": source, "priority": priority}

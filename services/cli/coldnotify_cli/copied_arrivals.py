@@ -10,6 +10,7 @@ from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.record_headers import HeadedObjectRecord, read_headers
 from coldnotify_schemas.arrival_versions import arrival_of, checkpoint_epoch
 from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.records import encode_public_record, record_headers
 
 from coldnotify_cli.copied_records import SourceRecord
 
@@ -64,6 +65,7 @@ class CopiedArrivals:
             for name, offset in names.items():
                 obj = objects.get(name)
                 if obj is not None and obj.version >= 0:
-                    value, time_ms = obj.repair_record(), obj.published_ms
-                    yield SourceRecord(topic, partition, offset, name.encode(), value, [], time_ms)
+                    said, time_ms = obj.repair_record(), obj.published_ms
+                    value = encode_public_record(said)
+                    yield SourceRecord(topic, partition, offset, name.encode(), value, [*record_headers(said)], time_ms)
             names.clear()

@@ -19,6 +19,8 @@ from coldnotify_schemas.records import (
     InvalidRecord,
     encode_public_record,
     parse_public_record,
+    payload_header,
+    says_raw,
 )
 from coldnotify_schemas.topics import TopicNames
 
@@ -111,10 +113,12 @@ class CopiedRecords:
             return self._to(record, partition, record.value, headers)
         value = record.value
         if value is not None and record.topic == self._objects:
-            if arrival_of(record.headers) is not None and self._is_by_arrival(value):
+            raw = says_raw(record.headers)
+            if arrival_of(record.headers) is not None and self._is_by_arrival(value, raw=raw):
                 # What was not moved yet gets its version in its new partition; others have one by now (CopiedArrivals).
-                return self._to(record, partition, value, [arrival_header()]) if strays else None
-            value = self._object(value)
+                headers = [arrival_header(), *([payload_header()] if raw else ())]
+                return self._to(record, partition, value, headers) if strays else None
+            value = self._object(value, raw=raw)
         elif value is not None:
             value = self._state(record.topic, value)
             if value is None:
@@ -139,18 +143,18 @@ class CopiedRecords:
             return None
 
     @staticmethod
-    def _is_by_arrival(value: bytes) -> bool:
+    def _is_by_arrival(value: bytes, *, raw: bool) -> bool:
         try:
-            return is_by_arrival(parse_public_record(value), b"")
+            return is_by_arrival(parse_public_record(value, raw=raw), b"")
         except InvalidRecord:
             return False
 
-    def _object(self, value: bytes) -> bytes:
+    def _object(self, value: bytes, *, raw: bool) -> bytes:
         """Returns an object's version with an incarnation that is allowed at every offset."""
         if b"incarnation" not in value:
             return value
         try:
-            said = parse_public_record(value)
+            said = parse_public_record(value, raw=raw)
         except InvalidRecord:
             return value
         if said.incarnation is None or said.incarnation <= INCARNATION_MAX:

@@ -8,7 +8,7 @@ from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, JsonItem
 from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
-from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_prioritized_record
+from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_headed_record
 
 Named = tuple[str, PublicRecord]
 
@@ -118,7 +118,7 @@ def _record(name: str, raw: bytes) -> PublicRecord:
 
 def _parse(value: bytes) -> PublicRecord:
     """Raises InvalidRecord, also where it would begin an object's versions over: nobody could outdo the highest one."""
-    record = parse_prioritized_record(value)
+    record = parse_headed_record(value)
     if record.incarnation is not None:
         raise InvalidRecord("incarnation: is not a publisher's to say; `coldnotify object reset` begins versions over")
     return record

@@ -10,7 +10,7 @@ from coldnotify_schemas.arrival_versions import (
     checkpoint_of,
     is_by_arrival,
 )
-from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_public_record
+from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_public_record, says_raw
 
 from coldnotify_http.object_history import FoundRecord
 
@@ -56,7 +56,7 @@ def versions_of(found: Sequence[FoundRecord]) -> dict[int, int]:
 
 def _read(found: FoundRecord) -> _Read | None:
     try:
-        said = parse_public_record(found.value or b"")
+        said = parse_public_record(found.value or b"", raw=says_raw(found.headers))
     except InvalidRecord:
         return None
     return _Read(found, said, arrival_of(found.headers))

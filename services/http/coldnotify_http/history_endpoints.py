@@ -18,6 +18,7 @@ from coldnotify_schemas.records import (
     SINCE_HEADER,
     InvalidRecord,
     parse_public_record,
+    says_raw,
 )
 from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
 
@@ -112,7 +113,7 @@ def show_record(found: FoundRecord, version: int | None) -> dict[str, Any]:
         removal = removal_of(headers.get(REMOVES_HEADER, b""))
         return {**shown, "kind": "null", "version": None if removal is None else removal.version}
     try:
-        record = parse_public_record(found.value)
+        record = parse_public_record(found.value, raw=says_raw(found.headers))
     except InvalidRecord as error:
         return {**shown, "kind": "invalid", "version": None, "reason": str(error)}
     payload = record.payload_bytes

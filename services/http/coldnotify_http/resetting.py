@@ -9,7 +9,7 @@ from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_common.http.web_auth import IDENTITY
 from coldnotify_common.http.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName, check_object
-from coldnotify_schemas.records import InvalidRecord, name_the_field, parse_public_record
+from coldnotify_schemas.records import InvalidRecord, name_the_field, parse_headed_record
 
 from coldnotify_http.ledger_endpoints import GROUP, answered, as_it_is
 from coldnotify_http.metrics import Metrics
@@ -34,6 +34,7 @@ class Reset(msgspec.Struct, forbid_unknown_fields=True):
     newest: SeenVersion
     version: int = 0
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    payload_base64: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Resetting:
@@ -70,10 +71,11 @@ class Resetting:
             return _other_newest(newest)
         incarnation = newest["incarnation"] + 1
         fields: dict[str, Any] = {"version": wanted.version, "incarnation": incarnation}
-        if wanted.payload is not msgspec.UNSET:
-            fields["payload"] = wanted.payload
+        for name in ("payload", "payload_base64"):
+            if (said := getattr(wanted, name)) is not msgspec.UNSET:
+                fields[name] = said
         try:
-            record = parse_public_record(msgspec.json.encode(fields))
+            record = parse_headed_record(msgspec.json.encode(fields))
         except InvalidRecord as error:
             raise _bad_request(str(error)) from None
         response = await self._publishing.publish_one(request, domain, group, (wanted.object, record), len(body))

@@ -11,7 +11,7 @@ from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, ProducedRecord, Rules, Step
 from coldnotify_matcher.engine.tenants.use import Use
 from coldnotify_matcher.generations import Generations
-from coldnotify_matcher.record_headers import NOTHING_SAID, HeadedObjectRecord
+from coldnotify_matcher.record_headers import NOTHING_SAID, HeadedObjectRecord, SaidByHeaders
 from coldnotify_matcher.request_records import parse_request
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_matcher.state_records import (
@@ -119,12 +119,12 @@ class MatcherPartition(JobPartition):
         topic, _, offset, _, key, value, timestamp_ms, said = record
         if topic == self._objects:
             rejected_for, said = (said, None) if said.__class__ is str else ("", said)
-            moved, traceparent, since, removes, urgent, arrival = said or NOTHING_SAID
+            moved, traceparent, since, removes, urgent, arrival, raw = said or NOTHING_SAID
             if traceparent and self._traced is not None and self.phase is OwningPhase.OWNED:
                 traceparent = self._traced(record, traceparent)
             # Each is made here, a hundred thousand after a long log: through its class it would take three times as
             # long.
-            fields = (key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent, arrival)
+            fields = (key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent, arrival, raw)
             if rejected_for:
                 self.engine.intake.reject_object(tuple.__new__(HeadedObjectRecord, fields), rejected_for)
             else:
@@ -139,7 +139,8 @@ class MatcherPartition(JobPartition):
         """Returns true if everything is evaluated for the change by a record of the objects topic."""
         if record.topic != self._objects or not self.engine.state.members.sets.any_dear:
             return True
-        return self.engine.ahead.prepare(record.key, record.value, record.timestamp_ms, self.turn)
+        raw = isinstance(record.said, SaidByHeaders) and record.said.raw
+        return self.engine.ahead.prepare(record.key, record.value, record.timestamp_ms, self.turn, raw=raw)
 
     def skip(self, record: JobRecord, reason: str) -> None:
         """Skip one record that is set aside: it counts as read, and has no other effect."""

@@ -7,7 +7,7 @@ from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
 from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by
 from coldnotify_schemas.priority import HIGH, HIGH_VALUE, PRIORITY_HEADER
-from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER, InvalidRecord
+from coldnotify_schemas.records import MOVED_HEADER, PAYLOAD_HEADER, SINCE_HEADER, InvalidRecord, says_raw
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import sampled_in
@@ -30,6 +30,8 @@ class SaidByHeaders(NamedTuple):
     """True if its publisher asks for high priority."""
     arrival: bytes | None = None
     """The value of its ARRIVAL_HEADER; None without one."""
+    raw: bool = False
+    """True if its payload is in base64."""
 
 
 NOTHING_SAID = SaidByHeaders()
@@ -48,6 +50,7 @@ class HeadedObjectRecord(NamedTuple):
     removes: bytes = b""
     urgent: bool = False
     arrival: bytes | None = None
+    raw: bool = False
 
 
 class EndedByHeaders(NamedTuple):
@@ -86,7 +89,7 @@ class HeadersReader:
 
 def read_headers(headers: Headers) -> SaidByHeaders:
     """Returns the headers of an objects record; a damaged header counts as absent."""
-    moved, since, removes, urgent, arrival = False, b"", b"", False, None
+    moved, since, removes, urgent, arrival, raw = False, b"", b"", False, None, False
     for name, value in headers:
         if name == MOVED_HEADER:
             moved = True
@@ -98,7 +101,9 @@ def read_headers(headers: Headers) -> SaidByHeaders:
             urgent = value in (HIGH_VALUE, HIGH)
         elif name == ARRIVAL_HEADER:
             arrival = value if isinstance(value, bytes) else b""
-    return SaidByHeaders(moved, sampled_in(headers), since, removes, urgent, arrival)
+        elif name == PAYLOAD_HEADER:
+            raw = raw or says_raw(((name, value),))
+    return SaidByHeaders(moved, sampled_in(headers), since, removes, urgent, arrival, raw)
 
 
 def _ended(headers: Headers) -> EndedByHeaders:

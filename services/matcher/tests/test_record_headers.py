@@ -3,7 +3,14 @@
 import pytest
 from coldnotify_matcher.record_headers import EndedByHeaders, Headers, HeadersReader, SaidByHeaders, read_headers
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by_header
-from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER, since_header, since_of
+from coldnotify_schemas.records import (
+    MOVED_HEADER,
+    PAYLOAD_HEADER,
+    SINCE_HEADER,
+    payload_header,
+    since_header,
+    since_of,
+)
 from coldnotify_schemas.removals import REMOVES_HEADER, removes_header
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
@@ -26,6 +33,8 @@ TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
         ([(SINCE_HEADER, None), (TRACEPARENT_HEADER, None)], SaidByHeaders()),
         ([removes_header(1, 2, 77, 9), (REMOVES_HEADER, None)], SaidByHeaders(removes=b"1/2@0000004d/9")),
         ([(SINCE_HEADER, b"a"), (SINCE_HEADER, b"b")], SaidByHeaders(since=b"b")),
+        ([payload_header(), (PAYLOAD_HEADER, None)], SaidByHeaders(raw=True)),
+        ([(PAYLOAD_HEADER, b"hex")], SaidByHeaders()),
     ],
 )
 def test_what_they_say(headers: Headers, said: SaidByHeaders) -> None:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import msgspec
 from coldnotify_schemas.channels import MessageHeaders, check_id, check_message
 from coldnotify_schemas.descriptions import Description, Value, check_description
 from coldnotify_schemas.interests import channel_text, check_attributes
@@ -15,11 +14,12 @@ from coldnotify_schemas.records import (
     VERSION_MAX,
     InvalidRecord,
     PublicRecord,
+    carrying,
     encode_public_record,
     is_high,
     parse_public_record,
+    payload_of,
     prioritized,
-    raw_payload,
 )
 
 from coldnotify._core.publishing.outgoing import Many, Outgoing
@@ -82,13 +82,7 @@ def make_message(
     attributes = list(to)
     for attribute in attributes:
         _check_text("to", attribute)
-    if isinstance(payload, bytes | bytearray | memoryview):
-        value = bytes(payload)
-    else:
-        try:
-            value = msgspec.json.encode(payload)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise InvalidRecord(f"payload: cannot be written as JSON: {error}") from None
+    value = payload_of(payload)
     headers = MessageHeaders(
         id=secrets.token_hex(_ID_BYTES) if id is None else check_id(id),
         to=tuple(check_attributes("to", attributes)),
@@ -133,13 +127,15 @@ def make_record(
     record = PublicRecord(
         version=version,
         source=source,
-        payload=msgspec.UNSET if payload is None else raw_payload(payload),
         expires_at=expires_at,
         deleted=deleted,
         incarnation=incarnation,
     )
+    if payload is not None:
+        record = carrying(record, payload_of(payload))
     # What everybody else will read is what gets checked in full.
-    return prioritized(parse_public_record(encode_public_record(record)), priority)
+    checked = parse_public_record(encode_public_record(record), raw=record.is_raw)
+    return prioritized(checked, priority)
 
 
 def check_key(domain: str, group: str, object_: str) -> None:
@@ -181,7 +177,7 @@ def outgoing_version(domain: str, group: str, object_: str, record: PublicRecord
         domain,
         group,
         object_,
-        payload=None if isinstance(record.payload, msgspec.UnsetType) else bytes(record.payload),
+        payload=record.payload_bytes or None,
         version=record.version,
         incarnation=record.incarnation,
         deleted=record.deleted,

@@ -6,7 +6,6 @@ aside.
 """
 
 import base64
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from coldnotify_schemas.protocol import CLOCK_SET_S, PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.wrong_clocks import clock_fault
 
-from coldnotify._core.publishing.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing, compact_json, payload_fields
 from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver, WrongClock
 from coldnotify._publishing.published import PublishError, PublishRejected
 
@@ -119,7 +118,7 @@ def requests_of(batch: Sequence[Outgoing]) -> Iterator[RecordsRequest]:
     parts: list[bytes] = []
     size_bytes = 0
     for outgoing in batch:
-        part = json.dumps({_what(outgoing): outgoing.name, **_fields(outgoing)}).encode()
+        part = compact_json({_what(outgoing): outgoing.name, **_fields(outgoing)})
         full = len(records) >= PUBLISHES_PER_REQUEST_MAX or size_bytes + len(part) > REQUEST_BYTES_MAX
         if records and (full or _addressed(records[0]) != _addressed(outgoing)):
             yield RecordsRequest(records, _joined(records[0], parts))
@@ -178,7 +177,7 @@ def _fields(outgoing: Outgoing) -> _Fields:
         if outgoing.version is not None:
             fields["version"] = outgoing.version
         if outgoing.payload is not None:
-            fields["payload"] = json.loads(outgoing.payload)
+            fields |= payload_fields(outgoing.payload)
         if outgoing.deleted:
             fields["deleted"] = True
         if outgoing.incarnation is not None:

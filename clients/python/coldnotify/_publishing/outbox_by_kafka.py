@@ -4,10 +4,9 @@ import threading
 import time
 from collections.abc import Sequence
 
-import msgspec
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.protocol import CLOCK_SET_S
-from coldnotify_schemas.records import PublicRecord, prioritized
+from coldnotify_schemas.records import PublicRecord, carrying, prioritized
 from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from confluent_kafka import KafkaException
 
@@ -123,9 +122,8 @@ def _record(outgoing: Outgoing) -> PublicRecord | CheckedMessage:
     record = PublicRecord(
         version=outgoing.version,
         source=outgoing.source,
-        payload=msgspec.UNSET if outgoing.payload is None else msgspec.Raw(outgoing.payload),
         expires_at=outgoing.expires_at,
         deleted=outgoing.deleted,
         incarnation=outgoing.incarnation,
     )
-    return prioritized(record, outgoing.priority)
+    return prioritized(carrying(record, outgoing.payload or b""), outgoing.priority)

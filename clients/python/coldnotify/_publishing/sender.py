@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, cast
 from coldnotify_schemas.channels import Retentions, message_headers
 from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.protocol import CLOCK_SET_S
-from coldnotify_schemas.records import PublicRecord, encode_public_record, is_high
+from coldnotify_schemas.records import PAYLOAD_HEADER, PublicRecord, encode_public_record, record_headers
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from coldnotify_schemas.wrong_clocks import clock_fault, time_words
@@ -295,8 +294,7 @@ class Sender:
         version: int | None = None
         if isinstance(record, PublicRecord):
             version, value = record.version, encode_public_record(record)
-            if is_high(record):
-                headers.append(priority_header())
+            headers += record_headers(record)
         elif isinstance(record, CheckedMessage):
             topic, value = self._retentions.of(domain).topic(self.topics), record.payload
             headers += message_headers(record.said)
@@ -304,7 +302,9 @@ class Sender:
             key = KEY_PREFIX + key
             value = encode_description_record(record.description)
         remembered = topic == objects
-        value_hash = blake2b(value, digest_size=16).digest()
+        # A text in base64 is another payload than the bytes.
+        person = PAYLOAD_HEADER[:16].encode() if isinstance(record, PublicRecord) and record.is_raw else b""
+        value_hash = blake2b(value, digest_size=16, person=person).digest()
         with self._settled:
             if self._closed:
                 raise PublishError("the publisher is closed; nothing was sent", indeterminate=False)

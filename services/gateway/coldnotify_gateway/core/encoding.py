@@ -48,7 +48,10 @@ def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> F
     message.incarnation = newest.incarnation
     message.offset = newest.offset
     message.behind = newest.behind
-    message.payload = newest.payload
+    if not newest.raw:
+        message.payload = newest.payload
+    elif dialect.raw:
+        message.payload, message.raw = newest.payload, True
     if newest.deleted:
         message.deleted = True
     if newest.answer or answer:

@@ -18,13 +18,14 @@ from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_MOVES,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
+    CAPABILITY_RAW,
     CAPABILITY_UNSETTLED,
     Hello,
 )
 
 from coldnotify_gateway.core.channels_stream import ChannelsStream, has_channels
 from coldnotify_gateway.core.claim import Claim, PendingOperations
-from coldnotify_gateway.core.dialects import CRC, NAMES
+from coldnotify_gateway.core.dialects import CRC, NAMES, RAW_CRC, RAW_NAMES
 from coldnotify_gateway.core.freshness import AgesSaid, age_said
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.link_rate import SessionLink
@@ -97,7 +98,7 @@ class Identified:
         self.domain: str = intern(hello.domain)
         self.group: str = intern(hello.group)
         self.client: str = hello.client
-        self.dialect: Dialect = before.dialect or (NAMES if hello.capabilities & CAPABILITY_NAMES else CRC)
+        self.dialect: Dialect = before.dialect or _dialect_of(hello)
         self.queries = bool(hello.capabilities & CAPABILITY_QUERIES)
         """The client asks if the service supports queries."""
         self.channels_in_order = bool(hello.capabilities & CAPABILITY_IN_ORDER)
@@ -303,7 +304,7 @@ class Identified:
         """Switches the session to names instead of CRC-32s."""
         if self.dialect.by_name:
             return
-        self.dialect = NAMES
+        self.dialect = RAW_NAMES if self.dialect.raw else NAMES
         if self.live:
             self.view.enter_live(self, self.objects)
 
@@ -364,6 +365,11 @@ class Identified:
         if self.channels is None:
             self.channels = ChannelsStream()
         return self.channels
+
+
+def _dialect_of(hello: Hello) -> Dialect:
+    by_name, raw = bool(hello.capabilities & CAPABILITY_NAMES), bool(hello.capabilities & CAPABILITY_RAW)
+    return (RAW_NAMES if raw else NAMES) if by_name else (RAW_CRC if raw else CRC)
 
 
 def _operations(hello: Hello) -> PendingOperations:

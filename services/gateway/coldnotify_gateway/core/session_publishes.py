@@ -29,9 +29,10 @@ from coldnotify_schemas.records import (
     VERSION_MAX,
     InvalidRecord,
     PublicRecord,
+    carrying,
     encode_public_record,
-    json_payload,
     parse_public_record,
+    record_headers,
 )
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import (
@@ -45,7 +46,6 @@ from coldnotify_schemas.wire_pb2 import (
     Published,
 )
 from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
-from msgspec import UNSET
 
 from coldnotify_gateway.core.encoding import plain
 from coldnotify_gateway.core.outputs import Output, PauseReading, PublishBatch, PublishRecord, Send
@@ -335,15 +335,18 @@ class Publishing:
         record = PublicRecord(
             version=None if by_arrival else publish.version,
             source=session.client,
-            # Otherwise it could contain more than a payload: `1, "source": ...`.
-            payload=json_payload(publish.payload) if publish.payload else UNSET,
             expires_at=publish.expires_at or None,
             deleted=publish.deleted,
         )
+        record = carrying(record, publish.payload)
         value = encode_public_record(record)
-        parse_public_record(value)
+        parse_public_record(value, raw=record.is_raw)
         key = object_key(session.domain, session.group, publish.object)
-        headers = (*([priority_header()] if _is_high(publish) else ()), *([arrival_header()] if by_arrival else ()))
+        headers = (
+            *([priority_header()] if _is_high(publish) else ()),
+            *record_headers(record),
+            *([arrival_header()] if by_arrival else ()),
+        )
         return self._topics.objects, key.encode(), value, headers
 
     def _message(self, session: Identified, publish: Publish) -> _Written:

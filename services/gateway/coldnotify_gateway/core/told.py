@@ -62,6 +62,8 @@ class Dialect:
     """Encodes a frame. Dialects that share it differ in nothing but the names of objects."""
     by_name: bool
     """Objects are named by their names; false: by the CRC-32s of their names."""
+    raw: bool
+    """Payloads that are any bytes are told; false: such a version is told without a payload."""
 
 
 def size_of(frames: Iterable[Frame]) -> int:

@@ -1,7 +1,7 @@
 """Frames as they leave."""
 
 import pytest
-from coldnotify_gateway.core import CRC, NAMES, encoding, joined
+from coldnotify_gateway.core import CRC, JSON, NAMES, RAW_CRC, RAW_NAMES, encoding, joined
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import Notification, Refusal
@@ -19,12 +19,13 @@ newest = st.builds(
     payload=st.binary(max_size=50),
     deleted=st.booleans(),
     answer=st.booleans(),
+    raw=st.booleans(),
 )
 
 
 @given(newest)
 def test_a_notification_says_all_that_the_matcher_said(one):
-    (by_name,) = [frame.notification for frame in parse(encoding.notification(one, NAMES).data)]
+    (by_name,) = [frame.notification for frame in parse(encoding.notification(one, RAW_NAMES).data)]
     assert by_name == Notification.FromString(
         Notification(
             name=one.name,
@@ -35,11 +36,21 @@ def test_a_notification_says_all_that_the_matcher_said(one):
             payload=one.payload,
             deleted=one.deleted,
             answer=one.answer,
+            raw=one.raw,
         ).SerializeToString()
     )
     (by_crc,) = [frame.notification for frame in parse(encoding.notification(one, CRC).data)]
     assert (by_crc.name, by_crc.crc) == ("", object_crc(one.name))
     assert by_crc.HasField("version") == one.HasField("version")
+
+
+def test_a_payload_of_any_bytes_is_only_told_to_who_wants_them():
+    raw = Newest(name="a", version=3, offset=9, payload=b"\xff", raw=True)
+    for dialect, told in ((CRC, False), (NAMES, False), (RAW_CRC, True), (RAW_NAMES, True), (JSON, True)):
+        (frame,) = parse(encoding.notification(raw, dialect).data)
+        said = frame.notification
+        assert (said.payload, said.raw) == ((b"\xff", True) if told else (b"", False)), dialect.name
+        assert (said.version, said.offset) == (3, 9)
 
 
 def test_complete_is_what_a_notification_that_is_no_answer_says():

@@ -134,14 +134,13 @@ class LedgerEndpoints:
                 return error_response(404, f"object: {prefix}{name} is not known")
             mark = mark_of(engine, obj, version)
             shown: dict[str, Any] = {
-                **show_object(obj),
+                **show_object(obj, payload=False),
                 "wanted_version": version if version is not None else _version_or_null(obj),
                 "published": mark.offset is not None,
                 "exact": mark.exact,
                 "position": engine.state.position,
                 "generation": engine.state.generation,
             }
-            del shown["payload"]
             if record is not None and record[0] == partition.number:
                 taken = engine.history.outcome(record[1])
                 if taken is not None and taken.key == obj.key:
@@ -245,8 +244,7 @@ class LedgerEndpoints:
         ]
 
     def _object(self, engine: Engine, client: RegisteredClient | None, obj: Obj) -> dict[str, Any]:
-        shown = show_object(obj)
-        del shown["payload"]
+        shown = show_object(obj, payload=False)
         mark = mark_of(engine, obj, None)
         registered = client is not None and client.interested(obj)
         has = client is not None and mark.offset is not None and not lacks(client, obj, mark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -312,8 +313,8 @@ def show_description(description: Description) -> dict[str, Any]:
     return shown
 
 
-def show_object(obj: Obj) -> dict[str, Any]:
-    """Returns one object, without the names of its clients."""
+def show_object(obj: Obj, *, payload: bool = True) -> dict[str, Any]:
+    """Returns one object, without the names of its clients. `payload`: with it."""
     return {
         "object": obj.name,
         "version": obj.version if obj.version >= 0 else None,
@@ -322,10 +323,17 @@ def show_object(obj: Obj) -> dict[str, Any]:
         "published_ms": obj.published_ms if obj.published_ms >= 0 else None,
         "deleted": obj.deleted,
         "source": obj.source,
-        "payload": msgspec.json.decode(obj.payload) if obj.payload else None,
+        **(_payload(obj) if payload else {}),
         "expires_at": obj.expires_at_ms,
         "registered": obj.registered,
         "online": sum(
             sum(n in gateway.sessions for n in subscribers.numbers) for gateway, subscribers in obj.subscribers.items()
         ),
     }
+
+
+def _payload(obj: Obj) -> dict[str, Any]:
+    """Returns the payload as JSON; in base64, under a name of its own, if it is no JSON."""
+    if obj.raw:
+        return {"payload": None, "payload_base64": base64.b64encode(obj.payload).decode()}
+    return {"payload": msgspec.json.decode(obj.payload) if obj.payload else None}

@@ -1,5 +1,6 @@
 """An application's publishes, checked and complete: a version of an object, or a message of a channel."""
 
+import base64
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ class Outgoing(NamedTuple):
     """The object's, or the channel's."""
     is_message: bool = False
     payload: bytes | None = None
-    """A version's: JSON, None: it has none. A message's: any bytes."""
+    """Any bytes; None: a version without one."""
     version: int | None = None
     """None until it is accepted, which gives it one; a message has none."""
     incarnation: int | None = None
@@ -95,20 +96,21 @@ def version_of(
 ) -> Outgoing:
     """Returns the version of these arguments. Raises ValueError, whose message begins with the field at fault.
 
-    A payload of None is none at all: the version is told without one.
+    Bytes are a payload as they are, anything else is one as JSON. None and no bytes are none at all: the version is
+    told without one.
     """
     _check_names(domain, group)
     check_object(_text("object", name))
     if not isinstance(deleted, bool):
         raise ValueError(f"deleted: {deleted!r} is neither True nor False")
-    data = None if payload is None else _json(payload)
+    data = None if payload is None else _bytes(payload)
     if data is not None and len(data) > PAYLOAD_BYTES_MAX:
-        raise ValueError(f"payload: has {len(data)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
+        raise ValueError(f"payload: has {len(data)} bytes (at most {PAYLOAD_BYTES_MAX} are allowed)")
     return Outgoing(
         domain,
         group,
         name,
-        payload=data,
+        payload=data or None,
         version=_number("version", version),
         deleted=deleted,
         expires_at=_number("expires_at", expires_at),
@@ -162,7 +164,7 @@ def message_of(
     channel_text(_text("channel", name))
     if isinstance(to, str):
         raise ValueError(f"to: {to!r} is text, and not several attributes")
-    data = bytes(payload) if isinstance(payload, bytes | bytearray | memoryview) else _json(payload)
+    data = _bytes(payload)
     if len(data) > MESSAGE_BYTES_MAX:
         raise ValueError(f"payload: has {len(data)} bytes (at most {MESSAGE_BYTES_MAX} are allowed)")
     if not 1 <= len(_text("id", id).encode(errors="replace")) <= MESSAGE_ID_BYTES_MAX:
@@ -229,7 +231,32 @@ def _number(field: str, value: object) -> int | None:
     return value
 
 
-def _json(payload: object) -> bytes:
+def payload_fields(payload: bytes) -> dict[str, Any]:
+    """Returns the payload as a field of a request to a service: as JSON, if `compact_json` of it is the very bytes."""
+    try:
+        value = json.loads(payload.decode())
+        if compact_json(value) == payload:
+            return {"payload": value}
+    except (ValueError, RecursionError):
+        pass
+    return {"payload_base64": base64.b64encode(payload).decode()}
+
+
+def said_payload(payload: object) -> dict[str, Any]:
+    """Returns an application's payload as a field of a request to a service; none for None."""
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return {"payload_base64": base64.b64encode(payload).decode()}
+    return {} if payload is None else {"payload": payload}
+
+
+def _bytes(payload: object) -> bytes:
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    return compact_json(payload)
+
+
+def compact_json(payload: object) -> bytes:
+    """Returns a value as JSON. Raises ValueError, whose message begins with "payload: "."""
     try:
         return json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError

@@ -4,10 +4,10 @@ Those that share an encoding are listed together. A connection that states no di
 for names.
 """
 
-from coldnotify_gateway.core.dialects.framed import CRC, NAMES
+from coldnotify_gateway.core.dialects.framed import CRC, NAMES, RAW_CRC, RAW_NAMES
 from coldnotify_gateway.core.dialects.json import JSON
 from coldnotify_gateway.core.told import Dialect
 
-__all__ = ["CRC", "DIALECTS", "JSON", "NAMES"]
+__all__ = ["CRC", "DIALECTS", "JSON", "NAMES", "RAW_CRC", "RAW_NAMES"]
 
-DIALECTS: tuple[Dialect, ...] = (CRC, NAMES, JSON)
+DIALECTS: tuple[Dialect, ...] = (CRC, NAMES, RAW_CRC, RAW_NAMES, JSON)

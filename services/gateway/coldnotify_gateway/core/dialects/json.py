@@ -26,4 +26,4 @@ def values_of(frames: Iterable[Frame]) -> list[GatewayFrame]:
     return values
 
 
-JSON = Dialect("json", valued, by_name=True)
+JSON = Dialect("json", valued, by_name=True, raw=True)

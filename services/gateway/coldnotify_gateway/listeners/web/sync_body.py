@@ -281,7 +281,9 @@ def _newest(notification: Notification, agent: Agent) -> dict[str, Any]:
         shown["version"] = None
     if notification.incarnation:
         shown["incarnation"] = notification.incarnation
-    if notification.payload:
+    if notification.raw:
+        shown["payload_base64"] = base64.b64encode(notification.payload).decode()
+    elif notification.payload:
         shown["payload"] = msgspec.Raw(notification.payload)
     if notification.deleted:
         shown["deleted"] = True

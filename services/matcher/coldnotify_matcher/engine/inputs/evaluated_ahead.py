@@ -20,8 +20,11 @@ class EvaluatedAhead:
     def __init__(self, state: PartitionState) -> None:
         self._state = state
 
-    def prepare(self, key: bytes | None, value: bytes | None, timestamp_ms: int, spent: Spent) -> bool:
-        """Returns true if the queries that the next record concerns have been evaluated for its object."""
+    def prepare(
+        self, key: bytes | None, value: bytes | None, timestamp_ms: int, spent: Spent, *, raw: bool = False
+    ) -> bool:
+        """Returns true if the queries that the next record concerns have been evaluated for its object. `raw`: see
+        parse_public_record."""
         state = self._state
         if key is None or value is None or not state.live:
             return True
@@ -35,7 +38,7 @@ class EvaluatedAhead:
             if described:
                 after = self._described(group, name, value, timestamp_ms)
             else:
-                after = self._published(group, name, value)
+                after = self._published(group, name, value, raw=raw)
         except InvalidRecord:
             return True  # it changes nothing
         if after is None:
@@ -55,13 +58,13 @@ class EvaluatedAhead:
             return description
         return (_NOTHING if description is None else description) if published else None
 
-    def _published(self, group: str, name: str, value: bytes) -> Description | None:
+    def _published(self, group: str, name: str, value: bytes, *, raw: bool) -> Description | None:
         """Returns the same; None, too, if the object exists already."""
         if self._state.members.groups.description(group, name) is not None and self._state.objects.is_published(
             f"{group}/{name}"
         ):
             return None
-        if parse_public_record(value).deleted:
+        if parse_public_record(value, raw=raw).deleted:
             return None
         known = self._state.descriptions.of(group, name)
         description = None if known is None or known.version == NEVER else known.description

@@ -135,7 +135,7 @@ class Intake:
         if not (arrival.readable and arrival.at_home and arrival.name) or name in state.objects:
             return False
         try:
-            said = parse_public_record(value)
+            said = parse_public_record(value, raw=record.raw)
             check_incarnation(said, offset)
         except ValueError:
             return False
@@ -230,7 +230,7 @@ class Intake:
             arrival.reject(invalid)
             return None
         if not arrival.at_home:
-            arrival.stray(parse_public_record)
+            arrival.stray(lambda value: parse_public_record(value, raw=arrival.record.raw))
             return None
         return self._state.object_of(arrival.text)
 
@@ -239,7 +239,7 @@ def _understood(record: ObjectRecord, newest: int) -> tuple[PublicRecord, int]:
     """Returns (record, version). `newest`: its object's newest version. Raises InvalidRecord."""
     if record.value is None:
         raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
-    said = parse_public_record(record.value)
+    said = parse_public_record(record.value, raw=record.raw)
     check_incarnation(said, record.offset)
     version = _version_of(record, said, newest)
     if not 0 <= version <= VERSION_MAX:

@@ -143,9 +143,10 @@ class History:
 
 def _says_the_same(obj: Obj, record: PublicRecord) -> bool:
     """Returns true if the record equals the object's newest version, however its payload is written as JSON."""
-    said = (obj.source, obj.expires_at_ms, obj.deleted)
-    return said == (record.source, record.expires_at, record.deleted) and (
-        obj.payload == record.payload_bytes or _canonical(obj.payload) == _canonical(record.payload_bytes)
+    said = (obj.source, obj.expires_at_ms, obj.deleted, obj.raw)
+    return said == (record.source, record.expires_at, record.deleted, record.is_raw) and (
+        obj.payload == record.payload_bytes
+        or (not obj.raw and _canonical(obj.payload) == _canonical(record.payload_bytes))
     )
 
 

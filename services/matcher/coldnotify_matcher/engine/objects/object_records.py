@@ -46,3 +46,7 @@ class ObjectRecord(Protocol):
     @property
     def arrival(self) -> bytes | None:
         """The value of its ARRIVAL_HEADER; None: it has none."""
+
+    @property
+    def raw(self) -> bool:
+        """True if its headers say that its payload is in base64."""

@@ -1,10 +1,11 @@
 """Objects. Their records merge by the highest (incarnation, version), whatever their order in the log."""
 
 from array import array
+from typing import Any
 
 import msgspec
 from coldnotify_schemas import internal_pb2
-from coldnotify_schemas.records import PublicRecord, encode_public_record
+from coldnotify_schemas.records import HeadedRecord, PublicRecord
 
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 
@@ -37,8 +38,8 @@ class Obj:
 
     __slots__ = (
         "active_ms", "checkpoint_due", "checkpoint_offset", "deleted", "expires_at_ms", "incarnation", "kept_offset",
-        "key", "last_offset", "name", "offset", "payload", "published_ms", "registered", "source", "subscribers",
-        "traceparent", "version",
+        "key", "last_offset", "name", "offset", "payload", "published_ms", "raw", "registered", "source",
+        "subscribers", "traceparent", "version",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -67,6 +68,8 @@ class Obj:
         self.traceparent = ""
         """The trace that the newest version came with; "": none."""
         self.payload = b""
+        self.raw = False
+        """True if the payload is no JSON that a record gives back."""
         self.source: str | None = None
         self.expires_at_ms: int | None = None
         self.deleted = False
@@ -106,7 +109,7 @@ class Obj:
         first_offset = offset if since is None else since
         self.offset = first_offset if newer else min(self.offset, first_offset)
         self.incarnation, self.version = incarnation, version
-        self.payload = record.payload_bytes
+        self.payload, self.raw = record.payload_bytes, record.is_raw
         self.source = record.source
         self.expires_at_ms = record.expires_at
         self.deleted = record.deleted
@@ -146,22 +149,22 @@ class Obj:
         """True if compaction would keep a record without the newest version, or one that would mean another one."""
         return self.version != UNKNOWN and (self.last_offset > self.kept_offset or self.checkpoint_due)
 
-    def repair_record(self) -> bytes:
-        """Returns the value with the newest version, whatever precedes it in the log.
+    def repair_record(self) -> PublicRecord:
+        """Returns the record of the newest version, whatever precedes it in the log.
 
         Incarnation 0 is written, too: meanwhile a publisher may have begun the versions over, and this one is not part
         of that.
         """
-        return encode_public_record(
-            PublicRecord(
-                version=self.version,
-                source=self.source,
-                payload=msgspec.Raw(self.payload) if self.payload else msgspec.UNSET,
-                expires_at=self.expires_at_ms,
-                deleted=self.deleted,
-                incarnation=self.incarnation,
-            )
-        )
+        fields: dict[str, Any] = {
+            "version": self.version,
+            "source": self.source,
+            "expires_at": self.expires_at_ms,
+            "deleted": self.deleted,
+            "incarnation": self.incarnation,
+        }
+        if self.raw:
+            return HeadedRecord(**fields, payload_base64=self.payload)
+        return PublicRecord(**fields, payload=msgspec.Raw(self.payload) if self.payload else msgspec.UNSET)
 
     def newest(self, now_ms: int, *, answer: bool = False) -> internal_pb2.Newest:
         """Returns the newest version for gateways; past `expires_at` without the payload."""
@@ -180,5 +183,7 @@ class Obj:
             newest.incarnation = self.incarnation
         if self.payload and (self.expires_at_ms is None or self.expires_at_ms > now_ms):
             newest.payload = self.payload
+            if self.raw:
+                newest.raw = True
         if self.deleted:
             newest.deleted = True

@@ -2,7 +2,7 @@
 record."""
 
 from coldnotify_schemas.arrival_versions import checkpoint_header
-from coldnotify_schemas.records import since_header
+from coldnotify_schemas.records import encode_public_record, record_headers, since_header
 
 from coldnotify_matcher.engine.objects.description_store import StoredDescription
 from coldnotify_matcher.engine.objects.objects import Obj
@@ -38,12 +38,13 @@ class Repairs:
         for obj in self._due:
             if obj.needs_repair:
                 state.at = topics.objects, obj.kept_offset
-                headers = [since_header(state.epoch, obj.offset)]
+                said = obj.repair_record()
+                headers = [since_header(state.epoch, obj.offset), *record_headers(said)]
                 if obj.checkpoint_due:
                     headers.append(checkpoint_header(state.epoch, state.position - 1))
                 self._outbox.write(
                     ProducedRecord(
-                        topics.objects, state.partition, obj.key.encode(), obj.repair_record(), tuple(headers)
+                        topics.objects, state.partition, obj.key.encode(), encode_public_record(said), tuple(headers)
                     )
                 )
                 state.count("repaired")

@@ -5,7 +5,7 @@ Kafka's default partitioner puts most records into wrong partitions.
 
 from coldnotify_schemas.arrival_versions import arrival_header
 from coldnotify_schemas.priority import priority_header
-from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.records import MOVED_HEADER, payload_header
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 
 from coldnotify_matcher.engine.objects.object_records import ObjectRecord
@@ -32,6 +32,8 @@ class Strays:
             headers.append(priority_header())
         if record.arrival is not None:
             headers.append(arrival_header())
+        if record.raw:
+            headers.append(payload_header())
         timestamp_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
         write = ProducedRecord(self._state.rules.topics.objects, right, key, record.value, tuple(headers), timestamp_ms)
         self._moves.setdefault(key, []).append((record.offset, write))

@@ -6,6 +6,7 @@ import pytest
 from coldnotify_matcher.engine.objects.objects import UNKNOWN
 from coldnotify_schemas.records import (
     SINCE_HEADER,
+    payload_header,
     since_header,
 )
 from coldnotify_schemas.topics import TopicNames
@@ -37,6 +38,28 @@ def test_a_stale_version_is_told_to_nobody_and_the_newest_is_written_again() -> 
 
     assert fan_outs(bench.items()) == []
     assert last_record(bench) == {"version": 5, "incarnation": 0}
+
+
+@pytest.mark.parametrize("stale", [b'{"version":4}', b"x"])
+def test_a_payload_of_any_bytes_is_written_again_with_its_header(stale: bytes) -> None:
+    bench = EngineBench()
+    bench.opened("o")
+    bench.log.append(
+        TOPICS.objects, f"{PREFIX}o".encode(), b'{"version":5,"payload":"AP8="}', headers=[payload_header()]
+    )
+    bench.step()
+    bench.log.append(TOPICS.objects, f"{PREFIX}o".encode(), stale)
+
+    bench.settle()
+
+    assert last_record(bench) == {"version": 5, "incarnation": 0, "payload": "AP8="}
+    assert bench.log.records[TOPICS.objects][-1].said.raw
+    for step in (bench.load, lambda: bench.log.compact(TOPICS.objects), bench.load):
+        newest = bench.engine.state.objects[f"{PREFIX}o"].newest(0)
+        assert (newest.payload, newest.raw) == (b"\x00\xff", True)
+        step()
+    assert [one.key for one in bench.log.records[TOPICS.objects]].count(f"{PREFIX}o".encode()) == 1
+    assert bench.engine.state.objects[f"{PREFIX}o"].raw
 
 
 def test_a_repeat_of_the_newest_version_is_told_to_nobody_and_not_written_again() -> None:

@@ -5,6 +5,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     MOVED_HEADER,
     REASON_HEADER,
+    payload_header,
 )
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import PARTITION, PARTITIONS, PREFIX, EngineBench
@@ -84,6 +85,18 @@ def test_a_moved_record_in_its_right_partition_is_like_any_other() -> None:
     bench.settle()
 
     assert newest(bench) == (0, 9)
+
+
+def test_a_stray_with_a_payload_of_any_bytes_is_moved_with_its_header() -> None:
+    bench = EngineBench()
+    for value in (b'{"payload":"AP8="}', b'{"payload":5}'):
+        bench.log.append(TOPICS.objects, STRAY_KEY, value, headers=[payload_header()])
+
+    bench.settle()
+
+    (move,) = bench.log.elsewhere
+    assert (move.value, move.headers[1:]) == (b'{"payload":"AP8="}', (payload_header(),))
+    assert reason(bench).startswith("payload: is not base64")
 
 
 def test_a_malformed_stray_is_rejected_not_moved() -> None:

@@ -1,0 +1,143 @@
+"""Payloads of any bytes: every way in and out, through repair, compaction and a takeover of the matcher."""
+
+import base64
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from urllib.request import Request
+
+import pytest
+from coldnotify.http_publisher import HttpPublisher
+from coldnotify.publisher import Publisher
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
+from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, CAPABILITY_RAW, Publish
+from coldnotify_testkit.device_frames import hello, register
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.kafka import compact_soon
+from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, records_of
+from coldnotify_testkit.raw_client import RawClient
+from coldnotify_testkit.stack import Up
+from coldnotify_testkit.waiting import wait_for
+
+TOPICS = TopicNames()
+
+pytestmark = pytest.mark.kafka
+
+MANY = 10_000
+"""As many as a client may be registered for."""
+SPECIAL = 6
+STALE = 300
+LIMIT_S = 300
+RAW = CAPABILITY_NAMES | CAPABILITY_RAW
+Payloads = dict[str, bytes]
+
+
+def drawn(count: int, seed: int, prefix: str = "") -> Payloads:
+    """Random bytes by object: some of them happen to be JSON, or to begin like that."""
+    draw = random.Random(seed)
+    found = {f"{prefix}{number}": draw.randbytes(draw.randint(1, 40)) for number in range(count)}
+    long = {"long": draw.randbytes(PAYLOAD_BYTES_MAX), "long-json": b"1" * PAYLOAD_BYTES_MAX}
+    special = {"json": b'{"a": [1]}', "spaced": b" 1 ", "utf-16": b"\xff\xfe1\0", "more": b'1,"source":"x"', **long}
+    return found | {f"{prefix}{name}": payload for name, payload in special.items()}
+
+
+def hashes(payloads: Payloads) -> dict[str, str]:
+    return {name: hashlib.sha256(payload).hexdigest() for name, payload in payloads.items()}
+
+
+def told(port: int, names: Iterable[str], *, capabilities: int = RAW, client: str = "device") -> Payloads:
+    """Returns what a session is told of these objects, as answers to its registrations."""
+    wanted, found = list(names), dict[str, bytes]()
+    with RawClient(port) as device:
+        device.send(hello(client, domain=DOMAIN, group=GROUP, capabilities=capabilities))
+        device.until("caught_up")
+        for first in range(0, len(wanted), 64):
+            part = wanted[first : first + 64]
+            device.send(register(first + 1, *part))
+            for _ in part:
+                said = device.until("notification").notification
+                assert said.HasField("version")
+                found[said.name] = said.payload
+    return found
+
+
+def shown(one: dict[str, object]) -> bytes:
+    """The payload in an answer by HTTP."""
+    if "payload_base64" in one:
+        return base64.b64decode(str(one["payload_base64"]), validate=True)
+    return json.dumps(one["payload"]).encode()
+
+
+def by_kafka(up: Up, payloads: Payloads) -> None:
+    with up.publisher() as publisher:
+        publisher.publish_many(DOMAIN, GROUP, {name: {"payload": payload} for name, payload in payloads.items()})
+
+
+def by_http(up: Up, payloads: Payloads) -> None:
+    with HttpPublisher(up.http_url) as publisher:
+        for name, payload in payloads.items():
+            publisher.publish(DOMAIN, GROUP, name, payload)
+
+
+def by_http_together(up: Up, payloads: Payloads) -> None:
+    with HttpPublisher(up.http_url) as publisher:
+        publisher.publish_many(DOMAIN, GROUP, {name: {"payload": payload} for name, payload in payloads.items()})
+
+
+def by_session(up: Up, payloads: Payloads) -> None:
+    with RawClient(up.gateway[1]) as device:
+        device.send(hello("sensor", domain=DOMAIN, group=GROUP))
+        device.until("caught_up")
+        for number, (name, payload) in enumerate(payloads.items(), 1):
+            device.say(publish=Publish(request=number, object=name, payload=payload))
+        for number in range(1, len(payloads) + 1):
+            assert device.until("published").published.request == number
+
+
+@pytest.mark.parametrize("publish", [by_kafka, by_http, by_http_together, by_session])
+def test_what_goes_in_comes_out_by_every_way(up: Up, publish: Callable[[Up, Payloads], None]) -> None:
+    payloads = drawn(40, 7, f"{publish.__name__}/")
+    publish(up, payloads)
+    port, client = up.gateway[1], f"device-{publish.__name__}"
+    assert hashes(told(port, payloads, client=client)) == hashes(payloads)
+    asked = {"domain": DOMAIN, "group": GROUP, "client": f"sync-{publish.__name__}", "registrations": list(payloads)}
+    sync = Request(f"{up.http_url}/v1/sync", json.dumps(asked).encode(), {"Content-Type": "application/json"})
+    synced = {one["object"]: shown(one) for one in fetch(sync).json()["notifications"]}
+    for name, payload in payloads.items():
+        looked = fetch(f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/objects/{name}").json()
+        for found in (shown(looked), synced[name]):
+            assert found == payload or json.loads(found) == json.loads(payload)
+    # Each is 0.1.0's: it knows no such payload, and is told the version without one.
+    older = told(port, payloads, capabilities=CAPABILITY_NAMES, client=f"older-{publish.__name__}")
+    as_json = {f"{publish.__name__}/{name}" for name in ("json", "long-json")}
+    assert {name for name, payload in older.items() if payload} >= as_json
+    assert all(payload in (b"", payloads[name]) for name, payload in older.items())
+    assert not older[f"{publish.__name__}/long"]
+
+
+def test_ten_thousand_through_repair_compaction_and_a_takeover(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    kafka, payloads = fresh_kafka.bootstrap, drawn(MANY - SPECIAL, 8)
+    stale = list(payloads)[:STALE]
+    with GatewayProcess(kafka) as gateway:
+        with MatcherProcess(kafka, tmp_path / "first.log") as first, Publisher(kafka) as publisher:
+            first.wait_serving()
+            versions = {name: {"version": 5, "payload": payload} for name, payload in payloads.items()}
+            publisher.publish_many(DOMAIN, GROUP, versions)
+            compact_soon(kafka, TOPICS.objects)
+            publisher.publish_many(DOMAIN, GROUP, {name: {"version": 4, "payload": "stale"} for name in stale})
+
+            def compacted() -> bool:
+                publisher.publish(DOMAIN, GROUP, "filler")
+                keys = [key for key, _, _ in records_of(kafka, TOPICS.objects, PARTITION)]
+                return all(keys.count(f"{DOMAIN}/{GROUP}/{name}".encode()) == 1 for name in stale)
+
+            wait_for(compacted, "each stale version is repaired, and compacted away with what was before", LIMIT_S)
+            assert hashes(told(gateway.port, payloads)) == hashes(payloads)
+        with MatcherProcess(kafka, tmp_path / "second.log") as second:
+            second.wait_serving()
+            assert hashes(told(gateway.port, payloads, client="another")) == hashes(payloads)
