@@ -143,3 +143,5 @@ STATE_FORMAT_WITH_QUERIES = 2
 """Format of a state file with queries: a library refuses a higher format than it knows, and 0.1.0 would lose them."""
 STATE_FORMAT_WITH_CHANNELS = 3
 """Format of a state file with channels: a library without them would deliver none of their messages."""
+STATE_FORMAT_WITH_BYTES = 4
+"""Format of a state file that keeps a payload of any bytes: a library without them would take it for none."""

@@ -13,11 +13,11 @@ class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAPABILITY_NAMES: _ClassVar[Capability]
     CAPABILITY_QUERIES: _ClassVar[Capability]
     CAPABILITY_DESCRIPTIONS: _ClassVar[Capability]
-    CAPABILITY_IN_ORDER: _ClassVar[Capability]
+    CAPABILITY_RAW: _ClassVar[Capability]
     CAPABILITY_UNSETTLED: _ClassVar[Capability]
     CAPABILITY_AT_HOME: _ClassVar[Capability]
     CAPABILITY_MOVES: _ClassVar[Capability]
-    CAPABILITY_RAW: _ClassVar[Capability]
+    CAPABILITY_IN_ORDER: _ClassVar[Capability]
 
 class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -67,11 +67,11 @@ CAPABILITY_NONE: Capability
 CAPABILITY_NAMES: Capability
 CAPABILITY_QUERIES: Capability
 CAPABILITY_DESCRIPTIONS: Capability
-CAPABILITY_IN_ORDER: Capability
+CAPABILITY_RAW: Capability
 CAPABILITY_UNSETTLED: Capability
 CAPABILITY_AT_HOME: Capability
 CAPABILITY_MOVES: Capability
-CAPABILITY_RAW: Capability
+CAPABILITY_IN_ORDER: Capability
 KINDS_UNSAID: Kinds
 KINDS_NAMES: Kinds
 KINDS_QUERIES: Kinds

@@ -15,6 +15,7 @@ from coldnotify_schemas.frames import (
 )
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_NAMES,
+    CAPABILITY_RAW,
     Ack,
     Bye,
     CaughtUp,
@@ -112,8 +113,8 @@ def wake(*, channels: bool, session: int = 0) -> list[bytes]:
     """The frames of a wake that missed nothing, with names of 15, 8 and 10 characters."""
     streams = [Stream(complete=41)] if channels else []
     hello = Hello(
-        protocol=1, capabilities=CAPABILITY_NAMES, domain="animal.observer", group="region-1", client="client-001",
-        digest=1, epoch=7, cursor=5,
+        protocol=1, capabilities=CAPABILITY_NAMES | CAPABILITY_RAW,
+        domain="animal.observer", group="region-1", client="client-001", digest=1, epoch=7, cursor=5,
         streams=[Stream(epoch=77, complete=41)] if channels else [],
     )  # fmt: skip
     said = [

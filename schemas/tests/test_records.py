@@ -164,7 +164,7 @@ def test_a_payload_of_any_bytes_comes_back_as_it_was(payload: bytes) -> None:
     assert older == (base64.b64encode(payload).decode() if raw else msgspec.json.decode(payload))
 
 
-def test_what_is_json_is_stored_as_json_and_without_bytes_there_is_no_payload() -> None:
+def test_json_is_stored_as_json_and_no_bytes_are_no_payload() -> None:
     assert carrying(PublicRecord(), b'{"a": [1]}') == PublicRecord(payload=msgspec.Raw(b'{"a": [1]}'))
     assert carrying(PublicRecord(payload=msgspec.Raw(b"1")), b"") == PublicRecord()
     assert parse_public_record(b'{"payload":""}', raw=True) == PublicRecord()

@@ -27,12 +27,17 @@ EXCEPTIONS = {
         **dict.fromkeys(("spareBytes", "Spare"), "Python's queries count down the room themselves"),
     },
     "interests/since": dict.fromkeys(("sinceNumber", "sinceFields", "positionText"), _A_PROPERTY),
-    "publishing/outgoing": {"outdoes": _A_PROPERTY, "versionsOf": "publish_many is a back-end's"},
+    "publishing/outgoing": {
+        "outdoes": _A_PROPERTY,
+        "versionsOf": "publish_many is a back-end's",
+        **dict.fromkeys(("compactJson", "payloadFields", "saidPayload"), "a page does not publish over HTTP"),
+    },
     "settings": {
         "MoveTimes": "only simulations, in Python, have other times",
         **dict.fromkeys(("silenceS", "staleAfterS"), _A_PROPERTY),
         "settingsOf": "Python's dataclass has defaults",
     },
+    "streams/payloads": dict.fromkeys(("base64Of", "bytesOfBase64"), _PYTHON_HAS_IT),
     "delivery/slot": {"floorOf": _A_PROPERTY},
     "delivery/floors": dict.fromkeys(("compareFloors", "highestFloor"), _PYTHON_HAS_IT),
     "streams/feed": dict.fromkeys(("isMissed", "highest"), _PYTHON_HAS_IT),

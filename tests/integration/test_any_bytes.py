@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import random
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.request import Request
@@ -15,13 +16,14 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, CAPABILITY_RAW, Publish
+from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.device_frames import hello, register
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.kafka import compact_soon
 from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, records_of
 from coldnotify_testkit.raw_client import RawClient
-from coldnotify_testkit.stack import Up
+from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
 TOPICS = TopicNames()
@@ -99,8 +101,24 @@ def by_session(up: Up, payloads: Payloads) -> None:
             assert device.until("published").published.request == number
 
 
-@pytest.mark.parametrize("publish", [by_kafka, by_http, by_http_together, by_session])
-def test_what_goes_in_comes_out_by_every_way(up: Up, publish: Callable[[Up, Payloads], None]) -> None:
+def by_notify(up: Up, payloads: Payloads) -> None:
+    with notify(up, "by-notify", None) as sensor:
+        for publication in [sensor.publish(name, payload) for name, payload in payloads.items()]:
+            publication.wait(LIMIT_S)
+
+
+def by_command(up: Up, payloads: Payloads) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        for name in list(payloads)[-8:]:
+            Path(file.name).write_bytes(payloads[name])
+            argv = ["publish", DOMAIN, GROUP, name, f"--payload-file={file.name}"]
+            done = coldnotify(*argv, **up.in_kafka, http=up.http_url)
+            assert done.returncode == 0, done.stderr
+    by_http(up, payloads)
+
+
+@pytest.mark.parametrize("publish", [by_kafka, by_http, by_http_together, by_session, by_notify, by_command])
+def test_every_way_in_leads_to_every_way_out(up: Up, publish: Callable[[Up, Payloads], None]) -> None:
     payloads = drawn(40, 7, f"{publish.__name__}/")
     publish(up, payloads)
     port, client = up.gateway[1], f"device-{publish.__name__}"
@@ -118,6 +136,28 @@ def test_what_goes_in_comes_out_by_every_way(up: Up, publish: Callable[[Up, Payl
     assert {name for name, payload in older.items() if payload} >= as_json
     assert all(payload in (b"", payloads[name]) for name, payload in older.items())
     assert not older[f"{publish.__name__}/long"]
+
+
+def test_a_client_has_the_bytes_also_after_a_restart(up: Up, tmp_path: Path) -> None:
+    payloads = drawn(20, 9, "restart/")
+    by_kafka(up, payloads)
+    for _ in range(2):
+        with notify(up, "restarted", tmp_path / "state") as client:
+            registrations = {name: client.register(name) for name in payloads}
+            told = Recorder()
+            for registration in registrations.values():
+                registration.subscribe(told)
+            assert client.wait_caught_up(LIMIT_S)
+            wait_for(lambda: all(one.current for one in registrations.values()), "all are told")  # noqa: B023
+            for name, registration in registrations.items():
+                assert registration.current is not None
+                assert registration.current.data == payloads[name]
+    watched = coldnotify(
+        "watch", DOMAIN, GROUP, "watching", *payloads, "--once", "--json", gateway=":".join(map(str, up.gateway))
+    )
+    said = {one["object"]: shown(one) for one in map(json.loads, watched.stdout.splitlines())}
+    assert said.keys() == payloads.keys(), watched.stderr
+    assert all(said[name] == one or json.loads(said[name]) == json.loads(one) for name, one in payloads.items())
 
 
 def test_ten_thousand_through_repair_compaction_and_a_takeover(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:

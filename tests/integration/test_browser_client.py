@@ -250,7 +250,7 @@ def test_a_page_publishes_on_its_session(up: Up, site: str, tmp_path: Path) -> N
         ).startswith("incarnation: ")
         assert window.run(
             "try { notify.publish('lamp', 'x'.repeat(5000)) } catch (error) { return error.message }"
-        ) == ("payload: has 5002 bytes of JSON (at most 4096 are allowed)")
+        ) == ("payload: has 5002 bytes (at most 4096 are allowed)")
         assert window.run("return notify.unanswered") == 0
         assert window.run(f"return {items('errors')}") == ""
 

@@ -128,7 +128,7 @@ test("who asks is told how members are described, and has it after a reload", as
   assert.equal(rooms.descriptions.size, 0);
   await client.connect();
   assert(await client.waitCaughtUp(DEADLINE_S));
-  assert.equal(socket().said[0]?.hello?.capabilities, 16 + 7);
+  assert.equal(socket().said[0]?.hello?.capabilities, 16 + 8 + 7);
   assert.deepEqual(told, [["a", 1n, { Room: 410 }], ["b", 1n, { Room: 410 }]]);
   socket().say({ notification: { name: "b", version: 1n, offset: 6n, description: new Uint8Array() } });
   await until(() => told.length === 3, "the description alone");
@@ -190,7 +190,7 @@ test("a query: its members, what comes and goes, their versions; what is refused
   assert(await client.waitCaughtUp(DEADLINE_S));
   assert.deepEqual([changes, told, query.members], [["+a -", "+b -"], ["a@1", "b@1"], new Set(["a", "b"])]);
   await until(() => query.membersKnown, "all has been told");
-  assert.equal(socket().said[0]?.hello?.capabilities, 16 + 3);
+  assert.equal(socket().said[0]?.hello?.capabilities, 16 + 8 + 3);
 
   const hash = queryHash("Room = 410");
   socket().say({ notification: { name: "c", version: 7n, offset: 6n, entered: [hash] } });

@@ -11,6 +11,8 @@ import { decode, encode } from "../src/core/document/document.js";
 import { Frontier } from "../src/core/streams/frontier.js";
 import { byChannel, byQuery } from "../src/core/interests/interests.js";
 import type { KeptQuery } from "../src/core/delivery/membership.js";
+import { NewestUpdates } from "../src/core/delivery/newest.js";
+import { base64Of, bytesOfBase64, saidBy } from "../src/core/streams/payloads.js";
 import { AddressBook } from "../src/core/session/addressBook.js";
 import { Moves } from "../src/core/session/moves.js";
 import { Backoff } from "../src/core/session/reconnect.js";
@@ -120,6 +122,30 @@ test("channels are read as they were written, and only with them the format is 3
   }
 });
 
+test("bytes are read as they were written, and only with them the format is 4", () => {
+  const newest = new Map([["a", { payload: "/wA=", deleted: false, raw: true }], ["b", { payload: "7", deleted: true }]]);
+  const text = encode({ ...FULL, newest });
+  assert.match(text, /^{"format":4,.*"newest":{"a":{"payload_base64":"\/wA="},"b":{"payload":"7","deleted":true}}/);
+  assert.deepEqual(decode(text, ME).newest, newest);
+  const fields = JSON.parse(text.replace("/wA=", "/?A="));
+  delete fields.check;
+  assert.throws(() => decode(JSON.stringify({ ...fields, check: crc32(new TextEncoder().encode(JSON.stringify(fields))) }), ME), StateDamaged);
+  const floors = new Map([["a", { incarnation: 0n, version: 1n }]]);
+  const told = new NewestUpdates(1000, new Map(), floors);
+  told.put("a", { incarnation: 0n, version: 1n }, new Uint8Array([0xff, 0]), false, true);
+  const again = new NewestUpdates(1000, told.kept(floors), floors).get("a");
+  assert.deepEqual([again?.payload, again?.data], [new Uint8Array([0xff, 0]), new Uint8Array([0xff, 0])]);
+});
+
+test("bytes are told as what they say as JSON, else as they are", () => {
+  for (const [text, said] of [['{"a":1}', { a: 1 }], [" 1 ", 1], ["\u00ff", "bytes"], ["NaN", "bytes"]] as const) {
+    const data = Uint8Array.from(text, (one) => one.charCodeAt(0));
+    assert.deepEqual(saidBy(data), said === "bytes" ? data : said);
+    assert.deepEqual(bytesOfBase64(base64Of(data)), data);
+  }
+  assert.throws(() => bytesOfBase64("?"));
+});
+
 test("a damaged document is found: any bit of it", () => {
   const text = encode(FULL);
   for (let at = 0; at < text.length; at += 1) {
@@ -133,7 +159,7 @@ test("a damaged document is found: any bit of it", () => {
 
 test("another client's document is refused, and a newer library's", () => {
   assert.throws(() => decode(encode(FULL), { ...ME, client: "other" }), /belongs to d\/g\/c, not to d\/g\/other/);
-  assert.throws(() => decode('{"format": 4}', ME), StateMismatch);
+  assert.throws(() => decode('{"format": 5}', ME), StateMismatch);
 });
 
 test("the frontier: a number counts once all before it is released", () => {

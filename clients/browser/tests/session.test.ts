@@ -14,7 +14,7 @@ import { Registrations } from "../src/core/interests/registrations.js";
 import { type Parts, ClientSession } from "../src/core/session/session.js";
 import { DEFAULTS, OUT_BYTES_MAX } from "../src/core/settings.js";
 import { QueriesUnknown } from "../src/errors.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
+import { CAPABILITY_NAMES, CAPABILITY_RAW, CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
 
 /** A minute is easy to count. */
 const SETTINGS = { ...DEFAULTS, keepaliveS: 60 };
@@ -87,7 +87,7 @@ class Bench {
 test("Hello says it all", () => {
   const [frame] = new Bench(["a", "b"], { settled: false }).out();
   assert.deepEqual(frame?.hello, {
-    protocol: 1, capabilities: 0, domain: "d", group: "g", client: "c", digest: digest(["a", "b"]),
+    protocol: 1, capabilities: CAPABILITY_RAW, domain: "d", group: "g", client: "c", digest: digest(["a", "b"]),
     register: ["a", "b"], unregister: [], epoch: 1, cursor: 10n, keepaliveS: 60, token: "t",
     interests: [], unregisterInterests: [], streams: [],
   });
@@ -354,7 +354,7 @@ test("Close, and what is no frame, end the session", () => {
 
 test("two names under one CRC: names are asked for before the second one is used", () => {
   const [one, other] = ONE_CRC;
-  assert.equal(new Bench([one, other]).out()[0]?.hello?.capabilities, 1);
+  assert.equal(new Bench([one, other]).out()[0]?.hello?.capabilities, CAPABILITY_NAMES | CAPABILITY_RAW);
   const bench = new Bench([one]).live();
   bench.registrations.register(other);
   bench.save();

@@ -12,7 +12,7 @@ import { ACK_DELAY_S, CLIENT_FRAME_BYTES_MAX, UNSETTLED_ERROR_BYTES_MAX } from "
 import { DEFAULTS } from "../src/core/settings.js";
 import { OLDEST } from "../src/core/interests/since.js";
 import { Failing, IN_VAIN_S_MAX, SAID_AGAIN_S } from "../src/core/delivery/unsettled.js";
-import { CAPABILITY_UNSETTLED, type ClientFrame } from "../src/schemas/wire.js";
+import { CAPABILITY_RAW, CAPABILITY_UNSETTLED, type ClientFrame } from "../src/schemas/wire.js";
 import { ClientBench, ME } from "./clientBench.js";
 
 const LAMPS = byQuery("lamps");
@@ -120,7 +120,7 @@ test("what is not answered is said by the next Hello", () => {
   one(bench.said(SAID_AGAIN_S));
   bench.client.linkDown("", bench.now);
   const { register, capabilities } = bench.connect();
-  assert.deepEqual([register, capabilities], [[], CAPABILITY_UNSETTLED]);
+  assert.deepEqual([register, capabilities], [[], CAPABILITY_UNSETTLED | CAPABILITY_RAW]);
   bench.say({ welcome: { inSync: true } });
   bench.save();
   assert(bench.stored.settled);
@@ -135,7 +135,7 @@ for (const byAnEarlierPage of [false, true]) {
     bench.client.application.register("b");
     bench.client.application.subscribe("b", 1);
     if (!byAnEarlierPage) {
-      assert.equal(bench.connect().capabilities, CAPABILITY_UNSETTLED);
+      assert.equal(bench.connect().capabilities, CAPABILITY_UNSETTLED | CAPABILITY_RAW);
       bench.client.linkDown("", bench.now);
     }
     assert(bench.wake());
@@ -147,7 +147,7 @@ for (const byAnEarlierPage of [false, true]) {
     for (let i = 0; i < 2; i++) {
       bench.client.linkDown("", bench.now);
       const { register, capabilities } = bench.connect();
-      assert.deepEqual([register, capabilities], [[], CAPABILITY_UNSETTLED]);
+      assert.deepEqual([register, capabilities], [[], CAPABILITY_UNSETTLED | CAPABILITY_RAW]);
       bench.say({ welcome: { inSync: true } });
     }
   });
@@ -223,7 +223,7 @@ test("no Hello says that nothing else is unsettled, while the document may forge
   assert(bench.client.connectDue(bench.now) !== null);
   bench.client.linkUp(bench.now);
   const { hello } = one(bench.sent());
-  assert.deepEqual([hello?.capabilities, hello?.register], [0, ["a"]]);
+  assert.deepEqual([hello?.capabilities, hello?.register], [CAPABILITY_RAW, ["a"]]);
   bench.say({ welcome: { inSync: true } });
   bench.say({ caughtUp: { complete: 11n } });
   bench.now += SAID_AGAIN_S;

@@ -1,7 +1,7 @@
 """The notification that a callback is called with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -13,8 +13,10 @@ class Notification:
     version: int | None
     """None: unknown, nothing was ever published for this object (told once, when it is registered)."""
     payload: Any = None
-    """The publisher's JSON, parsed; None if there is none, or if it has expired."""
+    """`data` parsed as JSON, else `data` itself; None if there is none, or if it has expired."""
     deleted: bool = False
     """The object is gone. A version like any other."""
     description: Mapping[str, Any] | None = None
     """The object's description, by key, if it is a member of a query that asks for descriptions. None: it has none."""
+    data: bytes = field(default=b"", repr=False, compare=False)
+    """The bytes that were published; b"" if there are none."""

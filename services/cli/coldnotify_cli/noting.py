@@ -43,7 +43,8 @@ def noted(
 ) -> AbstractContextManager[Callable[[int], None]]:
     """Records the publish in its body; the body passes the acknowledged version. `path` None: nothing is recorded."""
     object_ = f"{domain}/{group}/{object_id}"
-    return _noted(path, "version", partial(Publish, object=object_, version=version, payload=payload, **fields))
+    said = message_payload(payload) if isinstance(payload, bytes) else payload
+    return _noted(path, "version", partial(Publish, object=object_, version=version, payload=said, **fields))
 
 
 def noted_send(
@@ -82,7 +83,7 @@ def _noted(path: Path | None, says: str, event: Callable[..., Event]) -> Iterato
 
 
 def message_payload(data: bytes) -> Any:
-    """Returns a message's payload as a history has it: its JSON, else {"base64": ...}."""
+    """Returns a payload as a history has it: its JSON, else {"base64": ...}."""
     try:
         return said_as_json(data.decode())
     except (ValueError, RecursionError):
@@ -201,7 +202,7 @@ class Notes:
                 client=self._client,
                 object=f"{self._scope}/{notification.object_id}",
                 version=notification.version,
-                payload=notification.payload,
+                payload=message_payload(notification.data) if notification.data else None,
                 deleted=notification.deleted,
             )
         )

@@ -141,6 +141,9 @@ export const STATE_FORMAT_WITH_QUERIES = 2;
 /** Format of a state file with channels: a library without them would deliver none of their messages. */
 export const STATE_FORMAT_WITH_CHANNELS = 3;
 
+/** Format of a state file that keeps a payload of any bytes: a library without them would take it for none. */
+export const STATE_FORMAT_WITH_BYTES = 4;
+
 /** Why a gateway ends a session. */
 export const CloseCode = {
   GOING_AWAY: 1,

@@ -34,6 +34,8 @@ export const CAPABILITY_NAMES = 1;
 export const CAPABILITY_QUERIES = 2;
 /** The client wants the descriptions of its queries' members. */
 export const CAPABILITY_DESCRIPTIONS = 4;
+/** The client wants payloads that are any bytes. */
+export const CAPABILITY_RAW = 8;
 /** All unsettled interests are among the Hello's pending registrations. */
 export const CAPABILITY_UNSETTLED = 16;
 /** This gateway is the client's home. */

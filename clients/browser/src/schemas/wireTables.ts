@@ -178,6 +178,7 @@ export const NOTIFICATION = {
   entered: { number: 10, type: "fixed64", label: "repeated" },
   left: { number: 11, type: "fixed64", label: "repeated" },
   description: { number: 12, type: "bytes", label: "optional" },
+  raw: { number: 13, type: "bool" },
 } as const satisfies Table;
 
 export const CAUGHT_UP = {

@@ -8,6 +8,7 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 
+from coldnotify._core.streams.payloads import said_by
 from coldnotify.testing.channels import BEGINNING, LoggedMessage, ServiceLog
 from coldnotify.testing.service_ledger import ServiceLedger
 from coldnotify.testing.service_partition import Newest, ServicePartition
@@ -45,7 +46,7 @@ class Service(Host):
         incarnation = incarnation if incarnation is not None else old.incarnation if old else 0
         if version is None:
             version = old.version + 1 if old and old.incarnation == incarnation else 0
-        encoded = b"" if payload is None else json.dumps(payload).encode()
+        encoded, raw = _encoded(payload)
         outcome = "published"
         if old is not None and (incarnation, version) <= (old.incarnation, old.version):
             is_same = (old.payload, old.deleted) == (encoded, deleted)
@@ -56,7 +57,7 @@ class Service(Host):
         if old is not None and outcome == "stale":
             return old.version
         partition.objects[object_] = Newest(
-            version, partition.end, incarnation, encoded, deleted, source, self.now_ms(), expires_at
+            version, partition.end, incarnation, encoded, deleted, source, self.now_ms(), expires_at, raw
         )
         partition.held.setdefault(object_, partition.end)
         gone = [query for query in partition.sets.members if deleted and self._put(partition, query, object_)]
@@ -173,7 +174,7 @@ class Service(Host):
             old, partition.objects, partition.end, partition.held = partition.objects, {}, 0, {}
             partition.outcomes.clear()
             for name, newest in old.items():
-                payload = json.loads(newest.payload) if newest.payload else None
+                payload = newest.payload or None
                 self.publish(domain, group, name, payload, version=newest.version, incarnation=newest.incarnation)
             partition.sets.begin_anew()
             partition.descriptions = {name: (said, 0) for name, (said, _) in partition.descriptions.items()}
@@ -188,3 +189,10 @@ class Service(Host):
         """End every session with this code."""
         for session in list(self.sessions):
             session.close(code, reason)
+
+
+def _encoded(payload: object) -> tuple[bytes, bool]:
+    """Returns the payload's bytes; true with bytes that are no JSON."""
+    if isinstance(payload, bytes):
+        return payload, isinstance(said_by(payload), bytes)
+    return (b"" if payload is None else json.dumps(payload).encode()), False

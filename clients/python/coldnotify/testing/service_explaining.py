@@ -47,7 +47,7 @@ def explanation(service: Service, name: Name, object_: str | None) -> dict[str, 
     shown = None
     if object_ is not None and verdict != "unknown_object":
         shown = shown_object(service, domain, group, object_)
-        del shown["payload"]
+        shown = {name: value for name, value in shown.items() if not name.startswith("payload")}
     return {
         "domain": domain,
         "group": group,

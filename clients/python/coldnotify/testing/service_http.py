@@ -4,7 +4,6 @@ Routes, statuses and fields are those of docs/http-api.md, as far as there is so
 for its amount, nothing expires, queries have the members that a test names, and no identity is asked for.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -18,10 +17,10 @@ from coldnotify.testing.service import Service
 from coldnotify.testing.service_explaining import explanation
 from coldnotify.testing.service_http_asked import MISSING, Answer, HttpAsked, HttpRefused, known_fields, text_of
 from coldnotify.testing.service_partition import Newest, ServicePartition
-from coldnotify.testing.service_sending import SENDING_KINDS, ServiceSending
+from coldnotify.testing.service_sending import SENDING_KINDS, ServiceSending, decoded
 from coldnotify.testing.service_shown import PARTITION, outcome_shown, shown_description, shown_object
 
-_RECORD = {"version", "payload", "source", "expires_at", "deleted", "priority"}
+_RECORD = {"version", "payload", "payload_base64", "source", "expires_at", "deleted", "priority"}
 _KINDS = {"objects": "object", "clients": "client", **SENDING_KINDS}
 
 
@@ -96,7 +95,7 @@ class ServiceHttp:
         version = self._service.now_ms() if outgoing.version is None else outgoing.version
         self._service.publish(
             *outgoing.key,
-            None if outgoing.payload is None else json.loads(outgoing.payload),
+            outgoing.payload,
             version=version,
             incarnation=incarnation,
             deleted=outgoing.deleted,
@@ -124,7 +123,7 @@ class ServiceHttp:
             raise HttpRefused(400, f"clock_ms: {fault}", field="clock_ms", clock_ms=now_ms)
 
     def _reset(self, asked: HttpAsked) -> Answer:
-        said = known_fields(asked.json("body"), {"object", "newest", "version", "payload"})
+        said = known_fields(asked.json("body"), {"object", "newest", "version", "payload", "payload_base64"})
         if missing := [name for name in ("object", "newest") if name not in said]:
             raise ValueError(f"record: has no field {missing[0]!r}")
         name = check_object(text_of("object", said["object"]))
@@ -135,7 +134,7 @@ class ServiceHttp:
         if newest != seen:
             words = "newest: another version is the newest by now, or nothing was published"
             raise HttpRefused(409, words, field="newest", newest=newest)
-        outgoing = version_of(asked.domain, asked.group, name, said.get("version", 0), said.get("payload"))
+        outgoing = version_of(asked.domain, asked.group, name, said.get("version", 0), decoded(said).get("payload"))
         result = self._published(outgoing, wanted=True, incarnation=incarnation + 1)
         return 200, {"domain": asked.domain, "group": asked.group, **result}
 
@@ -212,7 +211,7 @@ class ServiceHttp:
         version = asked.number("version")
         offset = ledger.offset_of(asked.domain, asked.group, asked.name, version)
         shown = self._shown(asked, asked.name)
-        del shown["payload"]
+        shown = {name: value for name, value in shown.items() if not name.startswith("payload")}
         registered = ledger.registered(asked.domain, asked.group, asked.name)
         sessions = {session.name: session for session in self._service.sessions if session.hello is not None}
         lacking: dict[str, dict[str, Any]] = {}
@@ -309,7 +308,7 @@ def _outcome_wanted(asked: HttpAsked, *, default: bool) -> bool:
 def _record(asked: HttpAsked, name: str, said: Any) -> Outgoing:
     if isinstance(said, dict) and said.get("incarnation") is not None:
         raise ValueError("incarnation: is not a publisher's to say; `coldnotify object reset` begins versions over")
-    return version_of(asked.domain, asked.group, check_object(name), **known_fields(said, _RECORD))
+    return version_of(asked.domain, asked.group, check_object(name), **decoded(known_fields(said, _RECORD)))
 
 
 def _named_records(said: Any) -> list[tuple[str, Any, Any]]:

@@ -20,6 +20,8 @@ class Newest:
     published_ms: int = 0
     expires_at: int | None = None
     """It is kept, and nothing expires."""
+    raw: bool = False
+    """The payload is no JSON."""
 
 
 @dataclass

@@ -63,15 +63,22 @@ class ServiceSending:
         return {"channel": message.name, "partition": PARTITION, "offset": offset, "id": message.id}
 
 
+def decoded(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields with the bytes of `payload_base64`, if that is there, as the payload. Raises ValueError."""
+    said = dict(fields)
+    if "payload_base64" in said:
+        try:
+            said["payload"] = base64.b64decode(text_of("payload_base64", said.pop("payload_base64")), validate=True)
+        except ValueError as error:
+            raise ValueError(f"payload_base64: {error}") from None
+    return said
+
+
 def _message(asked: HttpAsked, channel: str, said: Any) -> Outgoing:
     fields = dict(known_fields(said, _MESSAGE, "message"))
     if ("payload" in fields) == ("payload_base64" in fields):
         raise ValueError("payload: either payload or payload_base64 must be there")
-    if "payload_base64" in fields:
-        try:
-            fields["payload"] = base64.b64decode(text_of("payload_base64", fields.pop("payload_base64")), validate=True)
-        except ValueError as error:
-            raise ValueError(f"payload_base64: {error}") from None
+    fields = decoded(fields)
     id_ = fields.pop("id", None)
     message = message_of(asked.domain, asked.group, channel, **fields, id=id_ or secrets.token_hex(_ID_BYTES))
     return message._replace(id="") if id_ == "" else message

@@ -1,6 +1,5 @@
 """One connection to the service of tests, as the service sees it: bytes in, bytes out."""
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 
@@ -233,7 +232,7 @@ class Session:
     def _publish(self, publish: wire.Publish) -> int:
         domain, group, client = self.name
         if publish.object:
-            payload = json.loads(publish.payload) if publish.payload else None
+            payload = publish.payload or None
             version = publish.version
             if not publish.HasField("version"):
                 newest = self._client.partition.objects.get(publish.object)

@@ -1,10 +1,11 @@
 """Fields of the HTTP answers in the service for tests: an object, its description, the outcome of a record."""
 
+import base64
 import json
 from typing import Any
 
 from coldnotify.testing.service import Service
-from coldnotify.testing.service_partition import ServicePartition
+from coldnotify.testing.service_partition import Newest, ServicePartition
 
 PARTITION = 0
 """The number of every partition: a group has one of its own."""
@@ -24,11 +25,17 @@ def shown_object(service: Service, domain: str, group: str, name: str) -> dict[s
         "published_ms": newest.published_ms if newest else None,
         "deleted": newest.deleted if newest else False,
         "source": (newest.source or None) if newest else None,
-        "payload": json.loads(newest.payload) if newest and newest.payload else None,
+        **_payload(newest),
         "expires_at": newest.expires_at if newest else None,
         "registered": len(registered),
         "online": sum(one in online for one in registered),
     }
+
+
+def _payload(newest: Newest | None) -> dict[str, Any]:
+    if newest is not None and newest.raw:
+        return {"payload": None, "payload_base64": base64.b64encode(newest.payload).decode()}
+    return {"payload": json.loads(newest.payload) if newest and newest.payload else None}
 
 
 def shown_description(partition: ServicePartition, name: str, epoch: int) -> dict[str, Any]:

@@ -23,6 +23,11 @@ class SessionClient:
         """True if it is sent descriptions."""
 
     @property
+    def raw(self) -> bool:
+        """True if it is sent payloads that are no JSON."""
+        return self.hello is not None and bool(self.hello.capabilities & wire.CAPABILITY_RAW)
+
+    @property
     def name(self) -> Name:
         """The connected client."""
         assert self.hello is not None

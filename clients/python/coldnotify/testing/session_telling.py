@@ -132,7 +132,8 @@ class SessionTelling:
         if newest is not None:
             notification.version = newest.version
             notification.incarnation = newest.incarnation
-            notification.payload = newest.payload
+            if not newest.raw or self._client.raw:
+                notification.payload, notification.raw = newest.payload, newest.raw
             notification.deleted = newest.deleted
             # In an answer these two mean nothing; a client that believes them is found out.
             notification.offset = newest.offset

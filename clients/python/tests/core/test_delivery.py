@@ -1,6 +1,6 @@
 """Slots, floors, retries and parking.
 
-Stands for: delivery, slot, floors, subscribers, callback_turns
+Stands for: delivery, payloads, slot, floors, subscribers, callback_turns
 """
 
 from typing import Any
@@ -236,6 +236,17 @@ def test_a_payload_is_parsed_and_what_is_no_json_is_reported(bench):
     bench.delivery.arrived("b", Update(0, 2, b"{"))
     assert bench.tell() == Notification("b", 2, None)
     assert [type(report) for report in bench.reports] == [PayloadUnreadable]
+
+
+@pytest.mark.parametrize(
+    ("data", "payload"),
+    [(b"\xff", b"\xff"), (b" 1 ", 1), (b"NaN", b"NaN"), (b"\xff\xfe1\0", b"\xff\xfe1\0"), (b'{"a":1}', {"a": 1})],
+)
+def test_bytes_are_told_as_what_they_say_as_json_else_as_they_are(bench, data, payload):
+    bench.delivery.arrived("b", Update(0, 2, data, raw=True))
+    told = bench.tell()
+    assert (told.payload, told.data) == (payload, data)
+    assert not bench.reports
 
 
 @pytest.mark.parametrize("subscriber", [1, 2])

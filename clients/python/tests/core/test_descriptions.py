@@ -19,7 +19,7 @@ KINDS = wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS
 def test_beginning_to_ask_for_descriptions_opens_another_session() -> None:
     bench = ClientBench()
     bench.client.application.register(LAMPS)
-    always = wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_UNSETTLED
+    always = wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_UNSETTLED | wire.CAPABILITY_RAW
     assert bench.connect().capabilities == always
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=3))
     bench.client.application.ask_descriptions(LAMPS, wanted=True)

@@ -15,6 +15,7 @@ from coldnotify._core.delivery.newest import KeptPayload
 from coldnotify._core.document.document import ClientIdentity, Document, decode, encode
 from coldnotify._core.interests.registrations import OperationKind
 from coldnotify.errors import StateDamaged, StateMismatch
+from coldnotify_schemas.protocol import STATE_FORMAT_WITH_BYTES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,10 +50,21 @@ QUERIES = Document(
 )
 
 
+BYTES = replace(QUERIES, newest={"a": KeptPayload("/wA=", raw=True), "m": KeptPayload("7")})
+
+
+def test_bytes_make_it_a_document_that_older_libraries_set_aside():
+    fields = json.loads(encode(BYTES))
+    assert fields["format"] == STATE_FORMAT_WITH_BYTES
+    assert fields["newest"] == {"a": {"payload_base64": "/wA="}, "m": {"payload": "7"}}
+    assert json.loads(encode(QUERIES))["format"] < STATE_FORMAT_WITH_BYTES
+
+
 def test_a_round_trip_preserves_everything():
     assert decode(encode(QUERIES), ME) == QUERIES
     assert decode(encode(SOME), ME) == SOME
     assert decode(encode(Document(identity=ME)), ME) == Document(identity=ME)
+    assert decode(encode(BYTES), ME) == BYTES
 
 
 @given(st.binary(max_size=300))
@@ -83,6 +95,7 @@ def test_a_file_that_is_cut_off_is_damaged(length):
         ("newest", [], "newest"),
         ("newest", {"a": 7}, "newest"),
         ("newest", {"a": {"payload": 7}}, "newest"),
+        ("newest", {"a": {"payload_base64": "x"}}, "newest"),
         ("newest", {"a": {"deleted": "yes"}}, "newest"),
         ("domain", 3, "domain"),
         ("epoch", 1 << 32, "epoch"),
@@ -156,7 +169,7 @@ def test_the_state_of_another_client_is_refused():
 
 def test_the_state_of_a_newer_library_is_not_thrown_away():
     with pytest.raises(StateMismatch, match="format"):
-        decode(b'{"format": 4}', ME)
+        decode(b'{"format": 5}', ME)
 
 
 def test_the_example_of_the_documentation_is_written_so():

@@ -44,6 +44,16 @@ def test_beyond_the_bound_what_was_told_first_goes():
     assert nothing.get("a") is None
 
 
+def test_bytes_survive_a_restart():
+    newest = NewestUpdates(1000, {}, {})
+    newest.put("a", Update(0, 1, b"\xff\x00", deleted=True, raw=True))
+    kept = newest.kept({"a": (0, 1)})
+    assert kept == {"a": KeptPayload("/wA=", deleted=True, raw=True)}
+    again = NewestUpdates(1000, kept, {"a": (0, 1)}).get("a")
+    assert again is not None
+    assert (again.payload, again.data, again.deleted) == (b"\xff\x00", b"\xff\x00", True)
+
+
 def test_a_payload_that_is_not_json_reads_as_none():
     newest = NewestUpdates(1000, {}, {})
     newest.put("a", Update(0, 1, b"\xff"))

@@ -18,6 +18,7 @@ from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, OBJECTS_PER_FRAM
 from coldnotify_testkit.client_bench import LAMPS, ME, ROOM, ClientBench, kept
 
 KINDS = wire.KINDS_NAMES | wire.KINDS_QUERIES
+ALWAYS = wire.CAPABILITY_UNSETTLED | wire.CAPABILITY_RAW
 
 
 def test_a_hello_with_a_query() -> None:
@@ -25,7 +26,7 @@ def test_a_hello_with_a_query() -> None:
     bench.client.application.register(LAMPS)
     bench.client.application.register("a")
     hello = bench.connect()
-    assert hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_UNSETTLED
+    assert hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | ALWAYS
     assert hello.digest == (digest({"a"}) + LAMPS.hash) % (1 << 64)
     assert [(query.kind, query.text) for query in hello.interests] == [(wire.INTEREST_QUERY, "lamps")]
     assert list(hello.register) == ["a"]
@@ -38,7 +39,7 @@ def test_a_hello_with_a_query() -> None:
 
 def test_the_first_query_of_a_session_asks_for_names() -> None:
     bench = ClientBench()
-    assert bench.connect().capabilities == wire.CAPABILITY_UNSETTLED
+    assert bench.connect().capabilities == ALWAYS
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=1))
     bench.client.application.register(LAMPS)
     names, register = bench.out()

@@ -88,7 +88,7 @@ def test_hello():
     bench = Bench("a", "b", settled=False)
     (frame,) = bench.out()
     hello = frame.hello
-    assert (hello.protocol, hello.capabilities) == (1, wire.CAPABILITY_UNSETTLED)
+    assert (hello.protocol, hello.capabilities) == (1, wire.CAPABILITY_UNSETTLED | wire.CAPABILITY_RAW)
     assert (hello.domain, hello.group, hello.client) == ("d", "g", "c")
     assert hello.digest == digest({"a", "b"})
     assert list(hello.register) == ["a", "b"]
@@ -508,7 +508,7 @@ def test_names_instead_of_crcs():
     bench.save()
     bench.open()
     (frame,) = bench.out()
-    assert frame.hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_UNSETTLED
+    assert frame.hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_UNSETTLED | wire.CAPABILITY_RAW
 
 
 def test_a_crc_that_was_not_used_is_ignored_but_its_complete_counts():

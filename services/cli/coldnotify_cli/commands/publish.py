@@ -23,6 +23,11 @@ from coldnotify_cli.waiting_notice import waiting_notice
 @click.argument("object_id", metavar="OBJECT")
 @click.option("--version", type=int, help="Version, 0 to 2^63-1; default: the time in ms.")
 @click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
+@click.option(
+    "--payload-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File whose bytes are the payload, unchanged; at most 4 KiB.",
+)
 @click.option("--source", metavar="CLIENT", help="Client that caused the publish; it is not notified of it.")
 @click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which the payload is dropped.")
 @click.option("--deleted", is_flag=True, help="Publish that the object was deleted (a version like any other).")
@@ -51,6 +56,7 @@ def command_publish(
     object_id: str,
     version: int | None,
     payload: str | None,
+    payload_file: Path | None,
     source: str | None,
     expires_at: int | None,
     deleted: bool,
@@ -70,11 +76,14 @@ def command_publish(
 
     Without --version the version is the time in ms. Smaller numbers after it are stale until `coldnotify object reset`.
     """
+    if payload is not None and payload_file is not None:
+        raise click.UsageError("--payload and --payload-file: cannot be combined")
     # What goes wrong is said in one line below; librdkafka's own lines would say it again.
     logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
     from coldnotify.publisher import Publisher
 
-    value, description = parse_payload(payload), parse_assignments(assignments) or None
+    value = parse_payload(payload) if payload_file is None else payload_file.read_bytes()
+    description = parse_assignments(assignments) or None
     node = HttpNode(settings)
     with (
         Publisher(

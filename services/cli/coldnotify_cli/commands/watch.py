@@ -263,17 +263,19 @@ def _line(notification: "Notification") -> str:
     if notification.deleted:
         parts.append("deleted")
     if notification.payload is not None:
-        parts.append(json.dumps(notification.payload, ensure_ascii=False))
+        parts.append(json.dumps(message_payload(notification.data), ensure_ascii=False))
     if notification.description is not None:
         parts.append(show_pairs(notification.description))
     return "  ".join(parts)
 
 
 def _json(notification: "Notification", *, descriptions: bool) -> str:
+    raw = isinstance(notification.payload, bytes)
     said = {
         "object": notification.object_id,
         "version": notification.version,
-        "payload": notification.payload,
+        "payload": None if raw else notification.payload,
+        **({"payload_base64": base64.b64encode(notification.data).decode()} if raw else {}),
         "deleted": notification.deleted,
     }
     return json.dumps(said | {"description": notification.description} if descriptions else said)

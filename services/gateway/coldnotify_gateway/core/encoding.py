@@ -48,10 +48,8 @@ def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> F
     message.incarnation = newest.incarnation
     message.offset = newest.offset
     message.behind = newest.behind
-    if not newest.raw:
-        message.payload = newest.payload
-    elif dialect.raw:
-        message.payload, message.raw = newest.payload, True
+    if dialect.raw or not newest.raw:
+        message.payload, message.raw = newest.payload, newest.raw
     if newest.deleted:
         message.deleted = True
     if newest.answer or answer:

@@ -15,6 +15,7 @@ import { type KeptPayload, NewestUpdates } from "./newest.js";
 import type { Journal } from "../journal.js";
 import { parsedDescription } from "./memberDescriptions.js";
 import type { KeptQuery, Membership } from "./membership.js";
+import { saidBy } from "../streams/payloads.js";
 import { Queries } from "./queries.js";
 import type { Registrations } from "../interests/registrations.js";
 import type { ClientSettings } from "../settings.js";
@@ -175,7 +176,7 @@ export class Delivery {
     }
     if (due.size === 0) return null;
     // The object was never published, or was removed, or its versions have restarted: the others are told nothing.
-    return { update: { ...update, version: null, payload: NOTHING, deleted: false }, told: without(this.#audience(name), due) };
+    return { update: { ...update, version: null, payload: NOTHING, deleted: false, raw: false }, told: without(this.#audience(name), due) };
   }
 
   /** Notes that the query's callbacks know neither the version that others know, nor the one that waits for others. */
@@ -484,7 +485,7 @@ export class Delivery {
     }
     if (update.version !== null) {
       this.#floors.raise(name, floorOf(update), knows);
-      this.newest.put(name, floorOf(update), update.payload, update.deleted);
+      this.newest.put(name, floorOf(update), update.payload, update.deleted, update.raw);
     } else {
       // Queries that ask for descriptions have been told the current state.
       const asks = (interest: Interest): boolean => this.queries.get(interest)?.descriptions != null;
@@ -603,7 +604,13 @@ export class Delivery {
     if (this.cursor !== before) this.#journal.changed();
   }
 
-  #notification(objectId: string, { version, payload, deleted }: Update, description: string | undefined): Notification {
+  #notification(objectId: string, update: Update, description: string | undefined): Notification {
+    const { version, payload, deleted, raw = false } = update;
+    if (raw) {
+      // A view would keep the whole frame alive.
+      const data = payload.slice();
+      return { objectId, version, payload: saidBy(data), data, deleted, description: parsedDescription(description) };
+    }
     let parsed: unknown = null;
     if (payload.length > 0) {
       try {

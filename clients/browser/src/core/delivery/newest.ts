@@ -6,6 +6,7 @@
 
 import type { Notification } from "../../notification.js";
 import type { Floor } from "./floors.js";
+import { base64Of, bytesOfBase64, saidBy } from "../streams/payloads.js";
 
 /** Approximate size of an entry in the document beside its name and payload. */
 const ENTRY_BYTES = 64;
@@ -15,6 +16,8 @@ export interface KeptPayload {
   /** The payload as received; "": there was none. */
   readonly payload: string;
   readonly deleted: boolean;
+  /** True: `payload` is bytes in base64. */
+  readonly raw?: boolean;
 }
 
 interface Told extends KeptPayload {
@@ -33,15 +36,16 @@ export class NewestUpdates {
 
   constructor(bytesMax: number, kept: ReadonlyMap<string, KeptPayload>, floors: ReadonlyMap<string, Floor>) {
     this.#bytesMax = bytesMax;
-    for (const [name, { payload, deleted }] of kept) {
+    for (const [name, one] of kept) {
       const floor = floors.get(name);
-      if (floor !== undefined) this.#put(name, { floor, payload, deleted });
+      if (floor !== undefined) this.#put(name, { floor, ...one });
     }
   }
 
   /** Stores a version that callbacks have been told. */
-  put(name: string, floor: Floor, payload: Uint8Array, deleted: boolean): void {
-    this.#put(name, { floor, payload: fromUtf8.decode(payload), deleted });
+  put(name: string, floor: Floor, payload: Uint8Array, deleted: boolean, raw = false): void {
+    if (raw) this.#put(name, { floor, payload: base64Of(payload), deleted, raw });
+    else this.#put(name, { floor, payload: fromUtf8.decode(payload), deleted });
   }
 
   #put(name: string, told: Told): void {
@@ -71,16 +75,20 @@ export class NewestUpdates {
   get(objectId: string): Omit<Notification, "description"> | null {
     const told = this.#told.get(objectId);
     if (told === undefined) return null;
-    const { floor, payload, deleted } = told;
+    const { floor, payload, deleted, raw = false } = told;
+    if (raw) {
+      const data = bytesOfBase64(payload);
+      return { objectId, version: floor.version, payload: saidBy(data), data, deleted };
+    }
     return { objectId, version: floor.version, payload: parsed(payload), deleted };
   }
 
   /** Returns the entries for the document: those that have this floor. */
   kept(floors: ReadonlyMap<string, Floor>): Map<string, KeptPayload> {
     const kept = new Map<string, KeptPayload>();
-    for (const [name, { floor, payload, deleted }] of this.#told) {
+    for (const [name, { floor, ...one }] of this.#told) {
       const stored = floors.get(name);
-      if (stored?.version === floor.version && stored.incarnation === floor.incarnation) kept.set(name, { payload, deleted });
+      if (stored?.version === floor.version && stored.incarnation === floor.incarnation) kept.set(name, one);
     }
     return kept;
   }

@@ -14,6 +14,8 @@ export interface Update {
   readonly version: bigint | null;
   readonly payload: Uint8Array;
   readonly deleted: boolean;
+  /** True: the payload is any bytes, and need not be JSON. */
+  readonly raw?: boolean;
 }
 
 /** A job: run the callbacks of these subscribers with this notification, then call `CallbackTurns.done`. */

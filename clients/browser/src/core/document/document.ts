@@ -12,12 +12,20 @@ import type { Floor } from "../delivery/floors.js";
 import { type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
 import { byQuery, type Interest, isName, namesOf } from "../interests/interests.js";
 import type { KeptPayload } from "../delivery/newest.js";
-import { STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES } from "../../schemas/protocol.js";
+import { bytesOfBase64 } from "../streams/payloads.js";
+import {
+  STATE_FORMAT,
+  STATE_FORMAT_WITH_BYTES,
+  STATE_FORMAT_WITH_CHANNELS,
+  STATE_FORMAT_WITH_QUERIES,
+} from "../../schemas/protocol.js";
 import type { KeptQuery } from "../delivery/membership.js";
 import type { OperationKind } from "../interests/registrations.js";
 import { decodeChannels, encodeChannels } from "./storedChannels.js";
 import { checkedObject, numberOf, operationsOf, pairs, table } from "./storedFields.js";
 import { decodeQueries, encodeQueries } from "./storedQueries.js";
+
+const FORMATS = [STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_BYTES];
 
 /** A client's identity. */
 export interface ClientIdentity {
@@ -60,8 +68,10 @@ export function encode(document: Document): string {
   const queries = encodeQueries(document.queries, document.pending);
   const channels = encodeChannels(document.channels, document.pending);
   const withQueries = "queries" in queries ? STATE_FORMAT_WITH_QUERIES : STATE_FORMAT;
+  const withChannels = "channels" in channels ? STATE_FORMAT_WITH_CHANNELS : withQueries;
+  const withBytes = [...document.newest.values()].some(({ raw }) => raw);
   const fields = {
-    format: "channels" in channels ? STATE_FORMAT_WITH_CHANNELS : withQueries,
+    format: withBytes ? STATE_FORMAT_WITH_BYTES : withChannels,
     domain: identity.domain,
     group: identity.group,
     client: identity.client,
@@ -82,12 +92,12 @@ export function encode(document: Document): string {
 export function decode(text: string, identity: ClientIdentity): Document {
   const fields = parse(text);
   const format = fields["format"];
-  if (typeof format === "number" && format > STATE_FORMAT_WITH_CHANNELS) {
-    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_CHANNELS}`);
+  if (typeof format === "number" && format > STATE_FORMAT_WITH_BYTES) {
+    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_BYTES}`);
   }
   const { check, ...checked } = fields;
   if (check !== checkOf(checked)) throw new StateDamaged("check: does not match the rest");
-  if (![STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS].includes(format as number)) {
+  if (!FORMATS.includes(format as number)) {
     throw new StateDamaged("format: is missing or unknown");
   }
   for (const name of ["domain", "group", "client"] as const) {
@@ -116,8 +126,9 @@ export function decode(text: string, identity: ClientIdentity): Document {
   const { settled = false } = fields;
   if (typeof settled !== "boolean") throw new StateDamaged("settled: is not true or false");
   const newest = new Map("newest" in fields ? table(fields, "newest").map(payload) : []);
-  const withChannels = format === STATE_FORMAT_WITH_CHANNELS;
-  const withQueries = format === STATE_FORMAT_WITH_QUERIES || (withChannels && "queries" in fields);
+  const withBytes = format === STATE_FORMAT_WITH_BYTES;
+  const withChannels = format === STATE_FORMAT_WITH_CHANNELS || (withBytes && "channels" in fields);
+  const withQueries = format === STATE_FORMAT_WITH_QUERIES || ((withChannels || withBytes) && "queries" in fields);
   const stored = withQueries ? decodeQueries(fields) : null;
   for (const text of stored?.queries.keys() ?? []) wanted.add(byQuery(text));
   for (const [interest, kind] of stored?.pending ?? []) pending.set(interest, kind);
@@ -132,17 +143,28 @@ export function decode(text: string, identity: ClientIdentity): Document {
 /** Returns the field `newest`, or no field if it is empty. */
 function encodeNewest(newest: ReadonlyMap<string, KeptPayload>): Record<string, unknown> {
   if (newest.size === 0) return {};
-  const entry = ({ payload, deleted }: KeptPayload): object => ({ ...(payload && { payload }), ...(deleted && { deleted }) });
+  const entry = ({ payload, deleted, raw = false }: KeptPayload): object => ({
+    ...(payload && { [raw ? "payload_base64" : "payload"]: payload }),
+    ...(deleted && { deleted }),
+  });
   return { newest: pairs([...newest].map(([name, kept]) => [name, entry(kept)])) };
 }
 
 function payload([name, entry]: [string, unknown]): [string, KeptPayload] {
   if (typeof entry !== "object" || entry === null) throw new StateDamaged("newest: has an entry that is not an object");
-  const { payload = "", deleted = false } = entry as Record<string, unknown>;
+  const raw = "payload_base64" in entry;
+  const { [raw ? "payload_base64" : "payload"]: payload = "", deleted = false } = entry as Record<string, unknown>;
   if (typeof payload !== "string" || typeof deleted !== "boolean") {
     throw new StateDamaged("newest: payload is not a text, or deleted is not true or false");
   }
-  return [checkedObject("newest", name), { payload, deleted }];
+  if (raw) {
+    try {
+      bytesOfBase64(payload);
+    } catch {
+      throw new StateDamaged("newest: payload_base64 is not base64");
+    }
+  }
+  return [checkedObject("newest", name), { payload, deleted, ...(raw && { raw }) }];
 }
 
 function parse(text: string): Record<string, unknown> {

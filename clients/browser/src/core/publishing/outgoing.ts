@@ -18,7 +18,7 @@ export interface Outgoing {
   /** The name of the object or the channel. */
   readonly name: string;
   readonly isMessage: boolean;
-  /** A version's payload: JSON, or empty. A message's payload: any bytes. */
+  /** Any bytes; of a version, empty: it has no payload. */
   readonly payload: Uint8Array;
   /** The version; null until it is accepted, which assigns one; a message has none. */
   readonly version: bigint | null;
@@ -64,9 +64,9 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
     throw new RangeError("incarnation: is not a client's to say; `coldnotify object reset` begins versions over");
   }
   if (typeof deleted !== "boolean") throw new RangeError(`deleted: ${String(deleted)} is neither true nor false`);
-  const data = payload === undefined || payload === null ? new Uint8Array() : jsonOf(payload);
+  const data = payload === undefined || payload === null ? new Uint8Array() : bytesOf(payload);
   if (data.length > PAYLOAD_BYTES_MAX) {
-    throw new RangeError(`payload: has ${data.length} bytes of JSON (at most ${PAYLOAD_BYTES_MAX} are allowed)`);
+    throw new RangeError(`payload: has ${data.length} bytes (at most ${PAYLOAD_BYTES_MAX} are allowed)`);
   }
   return checkFrame({
     name: checkObject(objectId),
@@ -87,7 +87,7 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
  * field.
  */
 export function messageOf(channel: string, payload: unknown, id: string, options: MessageOptions): Outgoing {
-  const data = payload instanceof Uint8Array ? payload.slice() : jsonOf(payload);
+  const data = bytesOf(payload);
   if (data.length > MESSAGE_BYTES_MAX) {
     throw new RangeError(`payload: has ${data.length} bytes (at most ${MESSAGE_BYTES_MAX} are allowed)`);
   }
@@ -156,6 +156,10 @@ function numberOf(field: string, value: unknown, most: bigint): bigint | null {
   const number = BigInt(value as number | bigint);
   if (number < 0n || number > most) throw new RangeError(`${field}: ${number} is not from 0 to ${most}`);
   return number;
+}
+
+function bytesOf(payload: unknown): Uint8Array {
+  return payload instanceof Uint8Array ? payload.slice() : jsonOf(payload);
 }
 
 function jsonOf(payload: unknown): Uint8Array {

@@ -5,6 +5,7 @@ import {
   CAPABILITY_DESCRIPTIONS,
   CAPABILITY_NAMES,
   CAPABILITY_QUERIES,
+  CAPABILITY_RAW,
   type ClientFramePart,
 } from "../../schemas/wire.js";
 import { NamesInUse } from "./namesInUse.js";
@@ -58,5 +59,6 @@ export function helloBeside(parts: Parts, token: string, place: number, now: num
 /** Returns the bits of a Hello; the session adds whether it tells all that is unsettled. */
 export function capabilitiesOf(crcs: NamesInUse, place: number, queries: boolean, descriptions: boolean): number {
   const names = crcs.areSaid ? CAPABILITY_NAMES : 0;
-  return names | (queries ? CAPABILITY_QUERIES : 0) | (descriptions ? CAPABILITY_DESCRIPTIONS : 0) | place;
+  const kinds = (queries ? CAPABILITY_QUERIES : 0) | (descriptions ? CAPABILITY_DESCRIPTIONS : 0);
+  return names | kinds | place | CAPABILITY_RAW;
 }

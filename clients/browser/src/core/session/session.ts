@@ -282,11 +282,11 @@ export class ClientSession {
   }
 
   #onNotification(notification: WireNotification): void {
-    const { version = null, incarnation, payload, deleted, offset, behind, entered, left, answer } = notification;
+    const { version = null, incarnation, payload, raw, deleted, offset, behind, entered, left, answer } = notification;
     const description = notification.description && fromUtf8.decode(notification.description);
     const name = notification.name || this.#crcs.nameOf(notification.crc);
     if (name !== undefined) {
-      const update = { version, incarnation, payload, deleted };
+      const update = { version, incarnation, payload, deleted, ...(raw && { raw }) };
       const says = entered.length + left.length > 0 || description !== undefined;
       if (says) this.#parts.delivery.changed(name, update, entered, left, answer, description);
       else this.#parts.delivery.arrived(name, update);

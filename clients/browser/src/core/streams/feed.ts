@@ -7,6 +7,7 @@
 import type { Message, Missed, MissedReason } from "../../message.js";
 import { channelHash } from "../../schemas/digest.js";
 import type { Channel, Interest } from "../interests/interests.js";
+import { saidBy } from "./payloads.js";
 import { byChannel } from "../interests/interests.js";
 import { NOW, positionText, type Since, sinceNumber } from "../interests/since.js";
 import { INTEREST_KIND, REASON, SINCE, type WireInterest, type WireMessage, type WireMissed } from "../../schemas/wire.js";
@@ -18,7 +19,6 @@ const ITEM_BYTES = 512;
 /** The latest time that a Date can represent. */
 const DATE_MS_MAX = 8_640_000_000_000_000n;
 
-const fromUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The state of a channel in the document. */
 export interface KeptChannel {
@@ -200,7 +200,7 @@ export class Feed {
     const { offset, payload: data, publishedMs } = said;
     return {
       channel,
-      payload: payloadOf(data),
+      payload: saidBy(data),
       data,
       offset,
       previous: this.told,
@@ -215,14 +215,6 @@ export class Feed {
 function reasonOf(number: number): MissedReason {
   const found = Object.entries(REASON).find(([, one]) => one === number)?.[0];
   return found === undefined || found === "REASON_UNSAID" ? "UNSAID" : (found as MissedReason);
-}
-
-function payloadOf(data: Uint8Array): unknown {
-  try {
-    return JSON.parse(fromUtf8.decode(data));
-  } catch {
-    return data;
-  }
 }
 
 /** Returns the highest of the known numbers. */

@@ -5,7 +5,6 @@ Each wanted object has at most one slot, so what waits is limited by the number 
 """
 
 import heapq
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import partial
@@ -626,10 +625,10 @@ class Delivery:
             self._journal.changed()
 
     def _notification(self, name: str, update: Update, description: bytes | None) -> Notification:
-        payload = None
-        if update.payload:
-            try:
-                payload = json.loads(update.payload)
-            except (ValueError, RecursionError):
-                self.report(PayloadUnreadable(name, update.version))
-        return Notification(name, update.version, payload, update.deleted, parsed_description(description))
+        try:
+            payload = update.said
+        except (ValueError, RecursionError):
+            payload = None
+            self.report(PayloadUnreadable(name, update.version))
+        description_said = parsed_description(description)
+        return Notification(name, update.version, payload, update.deleted, description_said, update.payload)

@@ -3,7 +3,7 @@
 The document's floors determine that version. Entries here may be dropped at any time: nothing depends on them.
 """
 
-import json
+import base64
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -19,7 +19,9 @@ class KeptPayload(NamedTuple):
     """The document's data of a version in `applied`."""
 
     payload: str = ""
+    """JSON; in base64 if it is `raw`."""
     deleted: bool = False
+    raw: bool = False
 
 
 class NewestUpdates:
@@ -31,9 +33,10 @@ class NewestUpdates:
         self._bytes_max = bytes_max
         self._updates: dict[str, Update] = {}
         self._size_bytes = 0
-        for name, (payload, deleted) in kept.items():
+        for name, (payload, deleted, raw) in kept.items():
             if name in floors:
-                self.put(name, Update(*floors[name], payload.encode(), deleted))
+                data = base64.b64decode(payload) if raw else payload.encode()
+                self.put(name, Update(*floors[name], data, deleted, raw))
 
     def put(self, name: str, update: Update) -> None:
         """Notes the version that callbacks have been told."""
@@ -58,18 +61,20 @@ class NewestUpdates:
         if update is None:
             return None
         try:
-            payload = json.loads(update.payload) if update.payload else None
+            payload = update.said
         except (ValueError, RecursionError):
             payload = None  # that was reported when it was told
-        return Notification(name, update.version, payload, update.deleted)
+        return Notification(name, update.version, payload, update.deleted, data=update.payload)
 
     def kept(self, floors: Mapping[str, Floor]) -> dict[str, KeptPayload]:
         """For the document: of those that have this floor."""
-        return {
-            name: KeptPayload(update.payload.decode(errors="replace"), update.deleted)
-            for name, update in self._updates.items()
-            if floors.get(name) == update.floor
-        }
+        return {name: _kept(update) for name, update in self._updates.items() if floors.get(name) == update.floor}
+
+
+def _kept(update: Update) -> KeptPayload:
+    if update.raw:
+        return KeptPayload(base64.b64encode(update.payload).decode(), update.deleted, raw=True)
+    return KeptPayload(update.payload.decode(errors="replace"), update.deleted)
 
 
 def _size_bytes(name: str, update: Update) -> int:

@@ -3,11 +3,13 @@
 A still newer one replaces the waiting one.
 """
 
+import json
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coldnotify._core.delivery.floors import Floor
 from coldnotify._core.streams.frontier import Hold
+from coldnotify._core.streams.payloads import said_by
 from coldnotify.notification import Notification
 
 
@@ -18,6 +20,18 @@ class Update(NamedTuple):
     version: int | None
     payload: bytes = b""
     deleted: bool = False
+    raw: bool = False
+    """The payload is any bytes, and need not be JSON."""
+
+    @property
+    def said(self) -> Any:
+        """Returns what the payload says as JSON, or if it is `raw` and says nothing, its bytes; None if there is none.
+
+        Raises ValueError, RecursionError.
+        """
+        if not self.payload:
+            return None
+        return said_by(self.payload) if self.raw else json.loads(self.payload)
 
     @property
     def floor(self) -> Floor:

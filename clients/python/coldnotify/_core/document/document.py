@@ -8,18 +8,26 @@
      "check": CRC-32 of the JSON of all the other fields}
 
 A document with a query has format 2, and before the check the fields of `stored_queries`. One with a channel has
-format 3, the fields of queries if there are any, and those of `stored_channels`.
+format 3, the fields of queries if there are any, and those of `stored_channels`. With a payload that is any bytes the
+format is 4, the payload is `payload_base64` in its entry, and the fields of queries and channels are there if there are
+any.
 
 The check is there because worn-out flash flips bits: a damaged cursor that still parses would lose notifications
 without anybody noticing. A file without a check is accepted unchecked.
 """
 
+import base64
 import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coldnotify_schemas.protocol import STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES
+from coldnotify_schemas.protocol import (
+    STATE_FORMAT,
+    STATE_FORMAT_WITH_BYTES,
+    STATE_FORMAT_WITH_CHANNELS,
+    STATE_FORMAT_WITH_QUERIES,
+)
 
 from coldnotify._core.delivery.floors import Floor
 from coldnotify._core.delivery.membership import KeptQuery
@@ -96,9 +104,11 @@ def encode(document: Document) -> bytes:
     """The document as JSON, one line."""
     has_queries = bool(document.queries or document.pending_queries)
     has_channels = bool(document.channels or document.pending_channels)
+    has_bytes = any(kept.raw for kept in document.newest.values())
     with_queries = STATE_FORMAT_WITH_QUERIES if has_queries else STATE_FORMAT
+    with_channels = STATE_FORMAT_WITH_CHANNELS if has_channels else with_queries
     fields: Fields = {
-        "format": STATE_FORMAT_WITH_CHANNELS if has_channels else with_queries,
+        "format": STATE_FORMAT_WITH_BYTES if has_bytes else with_channels,
         "domain": document.identity.domain,
         "group": document.identity.group,
         "client": document.identity.client,
@@ -130,8 +140,8 @@ def decode(data: bytes, identity: ClientIdentity) -> Document:
         raise StateDamaged(f"is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise StateDamaged("is not a JSON object")
-    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT_WITH_CHANNELS:
-        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_CHANNELS}")
+    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT_WITH_BYTES:
+        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_BYTES}")
     check = fields.pop("check", None)
     if check is not None and check != _check(fields):
         raise StateDamaged("check: does not match the rest")
@@ -143,7 +153,7 @@ def decode(data: bytes, identity: ClientIdentity) -> Document:
 
 
 def _document(fields: Fields) -> Document:
-    formats = (STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS)
+    formats = (STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_BYTES)
     if fields.get("format") not in formats or isinstance(fields["format"], bool):
         raise StateDamaged("format: is missing or unknown")
     identity = ClientIdentity(*(_text(fields, name) for name in ("domain", "group", "client")))
@@ -157,8 +167,9 @@ def _document(fields: Fields) -> Document:
     pending = operations_of("pending", table(fields, "pending"), names, "wanted")
     queries: dict[str, KeptQuery] = {}
     pending_queries: dict[str, OperationKind] = {}
-    with_channels = fields["format"] == STATE_FORMAT_WITH_CHANNELS
-    if fields["format"] == STATE_FORMAT_WITH_QUERIES or (with_channels and "queries" in fields):
+    with_bytes = fields["format"] == STATE_FORMAT_WITH_BYTES
+    with_channels = fields["format"] == STATE_FORMAT_WITH_CHANNELS or (with_bytes and "channels" in fields)
+    if fields["format"] == STATE_FORMAT_WITH_QUERIES or ((with_channels or with_bytes) and "queries" in fields):
         queries, pending_queries = decode_queries(fields)
     applied: dict[str, tuple[int, int]] = {}
     for name, floor in table(fields, "applied"):
@@ -186,17 +197,23 @@ def _document(fields: Fields) -> Document:
 
 def _of_payload(kept: KeptPayload) -> dict[str, object]:
     """Returns an object's entry; fields with default values are left out."""
-    entry: dict[str, object] = {"payload": kept.payload} if kept.payload else {}
+    entry: dict[str, object] = {"payload_base64" if kept.raw else "payload": kept.payload} if kept.payload else {}
     return entry | {"deleted": True} if kept.deleted else entry
 
 
 def _kept_payload(entry: object) -> KeptPayload:
     if not isinstance(entry, dict):
         raise StateDamaged("newest: has an entry that is not an object")
-    payload, deleted = entry.get("payload", ""), entry.get("deleted", False)
+    raw = "payload_base64" in entry
+    payload, deleted = entry.get("payload_base64" if raw else "payload", ""), entry.get("deleted", False)
     if not isinstance(payload, str) or not isinstance(deleted, bool):
         raise StateDamaged("newest: payload is not a text, or deleted is not true or false")
-    return KeptPayload(payload, deleted)
+    if raw:
+        try:
+            base64.b64decode(payload, validate=True)
+        except ValueError:
+            raise StateDamaged("newest: payload_base64 is not base64") from None
+    return KeptPayload(payload, deleted, raw)
 
 
 def _text(fields: Fields, name: str) -> str:

@@ -81,4 +81,4 @@ def capabilities_of(crcs: NamesInUse, place: int, *, queries: bool, descriptions
     names = wire.CAPABILITY_NAMES if crcs.are_said else wire.CAPABILITY_NONE
     kinds = wire.CAPABILITY_QUERIES if queries else wire.CAPABILITY_NONE
     described = wire.CAPABILITY_DESCRIPTIONS if descriptions else wire.CAPABILITY_NONE
-    return names | kinds | described | place
+    return names | kinds | described | place | wire.CAPABILITY_RAW

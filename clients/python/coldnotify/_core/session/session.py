@@ -243,7 +243,9 @@ class ClientSession:
         name = notification.name or self._crcs.name_of(notification.crc)
         if name is not None:
             version = notification.version if notification.HasField("version") else None
-            update = Update(notification.incarnation, version, notification.payload, notification.deleted)
+            update = Update(
+                notification.incarnation, version, notification.payload, notification.deleted, notification.raw
+            )
             description = notification.description if notification.HasField("description") else None
             if notification.entered or notification.left or description is not None:
                 self._delivery.changed(

@@ -3,17 +3,16 @@
 All offsets are of one log. -1 is below its first one.
 """
 
-import json
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify._core.interests.interests import ChannelInterest
 from coldnotify._core.interests.since import NOW, Since
+from coldnotify._core.streams.payloads import said_by
 from coldnotify.message import Message, Missed, MissedReason
 
 BEGINNING = -1
@@ -214,7 +213,7 @@ class Feed:
             return Missed(self.channel.name, after, said.before, reason)
         return Message(
             channel=self.channel.name,
-            payload=_payload(said.payload),
+            payload=said_by(said.payload),
             offset=said.offset,
             previous=self.told,
             data=said.payload,
@@ -223,17 +222,6 @@ class Feed:
             published_at=_time(said.published_ms),
             epoch=epoch,
         )
-
-
-def _payload(data: bytes) -> Any:
-    try:
-        return json.loads(data.decode(), parse_constant=_no_json)
-    except (ValueError, RecursionError):
-        return data
-
-
-def _no_json(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _time(unix_ms: int) -> datetime | None:

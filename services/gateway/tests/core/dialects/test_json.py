@@ -12,6 +12,8 @@ from coldnotify_gateway.core import (
     DIALECTS,
     JSON,
     NAMES,
+    RAW_CRC,
+    RAW_NAMES,
     Dialect,
     Frame,
     Peer,
@@ -111,9 +113,10 @@ def kinds(values: Sequence[GatewayFrame]) -> list[str]:
 
 
 def test_the_table_lists_each_dialect_once_those_of_one_encoding_together():
-    assert (CRC, NAMES, JSON) == DIALECTS, "fan-outs are written in this order"
-    assert [dialect.name for dialect in DIALECTS] == ["crc", "names", "json"]
-    assert [dialect.by_name for dialect in DIALECTS] == [False, True, True]
+    assert (CRC, NAMES, RAW_CRC, RAW_NAMES, JSON) == DIALECTS, "fan-outs are written in this order"
+    assert [dialect.name for dialect in DIALECTS] == ["crc", "names", "raw crc", "raw names", "json"]
+    assert [dialect.by_name for dialect in DIALECTS] == [False, True, False, True, True]
+    assert [dialect.raw for dialect in DIALECTS] == [False, False, True, True, True]
 
 
 def test_each_frame_of_a_session_is_a_value():
