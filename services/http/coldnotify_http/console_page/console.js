@@ -310,7 +310,8 @@ async function showObject(domain, group, object, isNew) {
   facts("object-facts", [["newest version", shown.version ?? "none"], ["published", time(shown.published_ms)], ["state", shown.deleted ? "deleted" : "there"],
     ["registered", count(shown.registered)], ["behind", count(lacking.lacking)], ["asleep", count(lacking.asleep)],
     ["payload expires", time(shown.expires_at)], ["from", shown.source || "–"]]);
-  byId("object-payload").textContent = shown.payload === null ? "no payload" : JSON.stringify(shown.payload, null, 2);
+  const json = shown.payload === null ? "no payload" : JSON.stringify(shown.payload, null, 2);
+  byId("object-payload").textContent = shown.payload_base64 ? `in base64: ${shown.payload_base64}` : json;
   table("lacking", [["client"], ["state"], ["since"], ["last seen"]], lacking.items.map((one) => [
     linkCell(one.client, clientHref(domain, group, one.client)), cell(one.state), cell(ago(one.since_ms, lacking.now_ms)), cell(time(one.last_seen_ms)),
   ]), "Every registered client has it.", lacking.next === null ? "" : `the first ${lacking.items.length}`);
