@@ -24,7 +24,16 @@ from coldnotify_schemas.matcher_state import (
     UnsettledRecord,
 )
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.records import INCARNATION_MAX, MOVED_HEADER, SINCE_HEADER
+from coldnotify_schemas.records import (
+    INCARNATION_MAX,
+    MOVED_HEADER,
+    SINCE_HEADER,
+    PublicRecord,
+    carrying,
+    encode_public_record,
+    parse_public_record,
+    payload_header,
+)
 from coldnotify_schemas.topics import TopicNames
 
 OLD, NEW = TopicNames("a."), TopicNames("b.")
@@ -44,6 +53,15 @@ def source(
     partition: int = HOME,
 ) -> SourceRecord:
     return SourceRecord(topic, partition, 9, key, value, None if headers is None else list(headers), 1234)
+
+
+@pytest.mark.parametrize("incarnation", [None, INCARNATION_MAX + 1])
+def test_bytes_are_copied_with_the_header_that_says_so(records: CopiedRecords, incarnation: int | None) -> None:
+    said = carrying(PublicRecord(version=1, incarnation=incarnation), bytes(4096))
+    copied = records.of(source(OLD.objects, b"d/g/o", encode_public_record(said), [payload_header()]))
+    assert copied is not None
+    assert copied.headers == [payload_header()]
+    assert parse_public_record(copied.value or b"", raw=True).payload_bytes == bytes(4096)
 
 
 @pytest.mark.parametrize("key", [b"d/g/o", b"describe:d/g/o"])
