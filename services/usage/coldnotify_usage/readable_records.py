@@ -2,8 +2,9 @@
 
 aiokafka knows where a batch ends before it parses it. A batch that it cannot read (a header's name that is not UTF-8, a
 broken compression, more than may be unpacked) raised in its consumer each time, and neither the usage nor the job's own
-state was read any further. Here each unreadable record, to the end of its batch, comes as one without a value: it is
-set aside as any empty one, and its offset counts as read. A batch comes from one producer.
+state was read any further. For a record that says an offset far behind its batch, Faust noted each offset between: 19
+GiB, until the machine killed it. Here each unreadable record, to the end of its batch, comes as one without a value: it
+is set aside as any empty one, and its offset counts as read. A batch comes from one producer.
 """
 
 from collections.abc import Iterator
@@ -37,6 +38,10 @@ def install() -> None:
             if hasattr(module, codec):
                 setattr(module, codec, getattr(bounded_codecs, codec))
     fetcher.PartitionRecords = ReadableRecords
+
+
+class OffsetOutsideBatch(ValueError):
+    """A record says an offset that its batch does not have."""
 
 
 class _Noting:
@@ -74,6 +79,11 @@ class ReadableRecords(fetcher.PartitionRecords):  # type: ignore[misc]
                 yield from self._stand_in(batch, error)
             else:
                 return
+
+    def _consumer_record(self, tp: Any, record: Any) -> ConsumerRecord[Any, Any]:
+        if record.offset >= self._records.batch.next_offset:
+            raise OffsetOutsideBatch(f"the record says the offset {record.offset}, which is not its own")
+        return super()._consumer_record(tp, record)
 
     def _stand_in(self, batch: Any, error: Exception) -> Iterator[ConsumerRecord[Any, Any]]:
         tp, start, next_ = self._tp, max(self.next_fetch_offset, batch.base_offset), batch.next_offset

@@ -11,6 +11,7 @@ from coldnotify_usage.readable_records import ReadableRecords, install
 
 TP = TopicPartition("coldnotify.usage", 3)
 GOOD = Batch([BatchRecord(b"k", b"1"), BatchRecord(b"k", b"2")])
+FAR_OFF = Batch([BatchRecord(b"k", b"1"), BatchRecord(b"k", b"2", offset_delta=(1 << 31) - 1)])
 BAD_NAME = Batch([BatchRecord(b"k", b"1"), BatchRecord(b"k", b"2", [NO_UTF_8]), BatchRecord(b"k", b"3")])
 
 
@@ -35,6 +36,7 @@ def test_readable_records_are_returned_unchanged() -> None:
     ("bad", "stands"),
     [
         (BAD_NAME, [(0, b"1"), (1, None), (2, None)]),
+        (FAR_OFF, [(0, b"1"), (1, None)]),
         (loud(2), [(0, None), (1, None)]),
         (bomb(Codec.ZSTD, 20), [(0, None)]),
         (bomb(Codec.GZIP, 20), [(0, None)]),
