@@ -1,4 +1,9 @@
-"""Compacts the simulated topics, long after the last stale record: spares records that are not repaired yet."""
+"""Compacts the simulated topics, long after the last stale record: spares records that are not repaired yet.
+
+A null stays until all who read its topic have read it, which takes them far less than `delete.retention.ms`.
+"""
+
+from collections.abc import Callable
 
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import GENERATION_KEY
@@ -15,10 +20,12 @@ TOPICS = TopicNames()
 
 _CLAIMS = GENERATION_KEY.encode()
 _DESCRIBES = KEY_PREFIX.encode()
+UnreadFrom = Callable[[str, int], int]
+"""By topic and partition: the first offset that somebody has not read who reads it."""
 
 
-def compact_state(kafka: Kafka, *, at_rest: bool) -> None:
-    """The topics of state. `at_rest`: all has been repaired, and nothing is spared."""
+def compact_state(kafka: Kafka, unread_from: UnreadFrom, *, at_rest: bool) -> None:
+    """The topics of state. `at_rest`: all has been repaired, and no record is spared for that."""
     for partition in range(PARTITIONS):
         for topic in (TOPICS.registrations, TOPICS.sessions):
             log = kafka.log(topic, partition)
@@ -29,7 +36,8 @@ def compact_state(kafka: Kafka, *, at_rest: bool) -> None:
             claim = last.get(_CLAIMS)
             if claim is not None and state_order(claim) == max(claims):
                 unsafe.discard(_CLAIMS)
-            log.compact((lambda _key: False) if at_rest else unsafe.__contains__)
+            unread = unread_from(topic, partition)
+            log.compact((lambda _key: False) if at_rest else unsafe.__contains__, _at_or_above(unread))
 
 
 def compact_objects(kafka: Kafka, truth: TrueObjects, groups: SimulatedSets, epoch: int, *, at_rest: bool) -> None:
@@ -73,6 +81,10 @@ def _is_described_otherwise(groups: SimulatedSets, epoch: int, partition: int, e
     in_force = None if thing is None or thing.described[0] < 0 else thing.described
     alone = groups_of([(partition, [entry])], epoch).objects.get(f"{domain}/{group}", {}).get(name)
     return in_force is not None and (alone is None or alone.described != in_force)
+
+
+def _at_or_above(offset: int) -> Callable[[LogEntry], bool]:
+    return lambda entry: entry.offset >= offset
 
 
 def _removes(entry: LogEntry) -> bool:

@@ -313,6 +313,10 @@ class SimulatedRun:
         """Returns true if it reads anything of this partition."""
         return self._readers.reads(partition)
 
+    def unread_from(self, topic: str, partition: int) -> int:
+        """Returns the first offset of a compacted topic that it has not read."""
+        return self._readers.unread_from(topic, partition)
+
     def look_soon(self) -> None:
         """There may be something to read."""
         if not self._look_due and self._step is None:

@@ -27,6 +27,8 @@ from coldnotify_simulation.kafka import Kafka, PartitionLog
 TOPICS = TopicNames()
 headers_of = HeadersReader(TOPICS)
 
+NOTHING_UNREAD = 1 << 62
+"""Above all offsets."""
 _FOLLOWED_RECORDS_MAX = 20
 _BLOCK_RECORDS = (1, 3, 10)
 """Records in a block: a log of the simulation is short."""
@@ -162,6 +164,14 @@ class MatcherReaders:
     def reads(self, number: int) -> bool:
         """Returns true if anything of this partition is read."""
         return number in self._reading or (TOPICS.objects, number) in self._follows
+
+    def unread_from(self, topic: str, number: int) -> int:
+        """Returns the first offset of a compacted topic that it has not read; NOTHING_UNREAD if it reads none of it."""
+        where = topic, number
+        positions = [self._follows.get(where, NOTHING_UNREAD)]
+        if number in self._reading:
+            positions.append(self._read[where])
+        return min(positions)
 
     def is_behind(self, *, follows: bool) -> bool:
         """Returns true if something is unread. `follows`: also by the standby."""

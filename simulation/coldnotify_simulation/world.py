@@ -27,6 +27,7 @@ from coldnotify_simulation.group import Group
 from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry, PartitionLog, merged_state, state_order
 from coldnotify_simulation.ledger_look import LedgerLook
 from coldnotify_simulation.matcher import Matcher
+from coldnotify_simulation.matcher_readers import NOTHING_UNREAD
 from coldnotify_simulation.memberships import SimulatedMemberships
 from coldnotify_simulation.messages import SimulatedMessages
 from coldnotify_simulation.promises import Broken, SimulatedPromises, group_partition, payload_of
@@ -510,8 +511,12 @@ class World:
 
     def compact(self, *, at_rest: bool = False) -> None:
         """Compacts, long after the last stale record: spares what is not repaired yet."""
-        compact_state(self.kafka, at_rest=at_rest)
+        compact_state(self.kafka, self._unread_from, at_rest=at_rest)
         compact_objects(self.kafka, self.truth, self.groups, self.promises.epoch, at_rest=at_rest)
+
+    def _unread_from(self, topic: str, partition: int) -> int:
+        runs = [matcher.run for matcher in self.matchers if matcher.run is not None]
+        return min((run.unread_from(topic, partition) for run in runs), default=NOTHING_UNREAD)
 
     # ---- the end
 

@@ -1,6 +1,7 @@
 """Compaction takes nothing that would make what is left say something else, before that is repaired."""
 
 from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.matcher_state import ended_by_header
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.compaction import compact_objects
@@ -92,3 +93,25 @@ def test_compaction_goes_up_to_an_open_transaction() -> None:
     world.publish(KEY, 2)
     compact(world)
     assert [entry.offset for entry in log.entries] == [1, 2]
+
+
+def test_a_null_of_registrations_stays_until_a_stopped_follower_has_read_it() -> None:
+    world = World(1, clients=1, late_s=0.001)
+    for matcher in world.matchers:
+        matcher.standby = True
+    world.start()
+    log = world.kafka.log(TOPICS.registrations, 0)
+    world.run(10.0)
+    follower = next(one for one in world.matchers if one.run is not world.group.owners[0])
+    assert follower.run is not None
+    assert follower.run.unread_from(TOPICS.registrations, 0) == log.end
+    follower.stop()
+    key = f"{DOMAIN}/{GROUPS[0]}/gone/0".encode()
+    world.kafka.append(TOPICS.registrations, 0, world.clock.now_ms, key, None, (ended_by_header(1),))
+    world.run(1.0)
+    world.compact()
+    assert key in [entry.key for entry in log.entries]
+    follower.go_on()
+    world.run(10.0)
+    world.compact()
+    assert key not in [entry.key for entry in log.entries]
