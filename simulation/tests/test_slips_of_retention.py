@@ -19,7 +19,7 @@ SLIPS = {
         "_remove",
         "nulls.append(self._null(key, obj.incarnation, obj.version, read_to))",
         "nulls.append(self._null(key, obj.incarnation, obj.version + 1, self._state.position + 9))",
-        54,
+        94,
     ),
     "a null removes without a look at its version": Slip(
         Removal,
@@ -33,7 +33,7 @@ SLIPS = {
         "removes",
         "last_offset <= self.read_to",
         "last_offset >= 0",
-        338,
+        846,
     ),
     "what a null does not remove is not written again": Slip(
         RemovalIntake,
