@@ -24,6 +24,8 @@ Show = Callable[[str, str], object]
 POLL_S = 0.02
 STOP_S_MAX = 10.0
 """An OU says goodbye to the gateway first, which takes one exchange."""
+FIRST_WORDS_S_MAX = 60.0
+"""Limit for the start of Python and its imports, on a machine that has much else to do."""
 
 
 class Collapsed(Exception):
@@ -40,6 +42,8 @@ class Actor:
     """All its output, over restarts."""
     process: "subprocess.Popen[bytes] | None" = None
     read_bytes: int = 0
+    begins_bytes: int = 0
+    """What the processes before this one wrote to the log."""
 
     def said(self, event: str, since: int = 0, **facts: object) -> list[Event]:
         """Its events of this kind with these facts, of those after the first `since`."""
@@ -78,12 +82,18 @@ class Company:
         actor = self._actors.setdefault(name, Actor(name, self._logs / f"{name}.log"))
         assert actor.process is None, f"{name} runs already"
         actor.log.touch()
+        actor.begins_bytes = actor.log.stat().st_size
         actor.process = spawn([sys.executable, "-m", module, *arguments], actor.log)
         return actor
 
     def stop(self, name: str) -> None:
-        """Stops it in order. Raises Collapsed if it does not end, or not well."""
-        status = self._end(self._actors[name], signal.SIGTERM)
+        """Stops it in order. Raises Collapsed if it does not end, or not well.
+
+        Until it has said something it may not handle SIGTERM yet.
+        """
+        actor = self._actors[name]
+        self.wait_until(lambda: actor.log.stat().st_size > actor.begins_bytes, FIRST_WORDS_S_MAX)
+        status = self._end(actor, signal.SIGTERM)
         if status != 0:
             raise Collapsed(f"{name} was asked to stop and ended with status {status}")
 
