@@ -43,12 +43,21 @@ class Actor:
     process: "subprocess.Popen[bytes] | None" = None
     read_bytes: int = 0
     begins_bytes: int = 0
-    """What the processes before this one wrote to the log."""
+    """Bytes that earlier processes wrote to the log."""
 
     def said(self, event: str, since: int = 0, **facts: object) -> list[Event]:
         """Its events of this kind with these facts, of those after the first `since`."""
         wanted = {"event": event, **facts}
         return [e for e in self.events[since:] if all(e.get(key) == value for key, value in wanted.items())]
+
+    def begin(self) -> None:
+        """Prepares the log for a new process."""
+        self.log.touch()
+        self.begins_bytes = self.log.stat().st_size
+
+    def has_spoken(self) -> bool:
+        """Returns true if its present process has written something."""
+        return self.log.stat().st_size > self.begins_bytes
 
     def read_new(self) -> list[Event]:
         """Returns what was written to the log since the last call, whole lines only."""
@@ -81,8 +90,7 @@ class Company:
         """Starts `python -m module`. The name may have been used before, by a process that was stopped."""
         actor = self._actors.setdefault(name, Actor(name, self._logs / f"{name}.log"))
         assert actor.process is None, f"{name} runs already"
-        actor.log.touch()
-        actor.begins_bytes = actor.log.stat().st_size
+        actor.begin()
         actor.process = spawn([sys.executable, "-m", module, *arguments], actor.log)
         return actor
 
@@ -92,7 +100,7 @@ class Company:
         Until it has said something it may not handle SIGTERM yet.
         """
         actor = self._actors[name]
-        self.wait_until(lambda: actor.log.stat().st_size > actor.begins_bytes, FIRST_WORDS_S_MAX)
+        self.wait_until(actor.has_spoken, FIRST_WORDS_S_MAX)
         status = self._end(actor, signal.SIGTERM)
         if status != 0:
             raise Collapsed(f"{name} was asked to stop and ended with status {status}")

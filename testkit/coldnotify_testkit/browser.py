@@ -48,7 +48,7 @@ class Browser:
     def __init__(self, session_url: str) -> None:
         self._session_url = session_url
         self._logged: list[str] = []
-        """What the page wrote while it was loaded, not asked for yet."""
+        """Entries of the page's load that `log` has not returned yet."""
 
     def open(self, url: str) -> None:
         """Goes to a page; returns once it is loaded.
