@@ -20,6 +20,9 @@ class Kind(Enum):
     """A query: which objects are its members, and the newest version of each."""
     CHANNEL = "channel"
     """A channel's name, and the attributes of the subscription, as `channel_text` joins them: every message."""
+    FILTER = "filter"
+    """A filter of topics (`filters.py`): the newest version of each object that it fits, and every message of each
+    channel."""
 
 
 class Interest(NamedTuple):
@@ -39,6 +42,7 @@ _NO_NAME = b"\xff"
 """No UTF-8 begins with this byte, so a hash of what follows it never equals the hash of a name."""
 _QUERY = b"q"
 _CHANNEL = b"c"
+_FILTER = b"f"
 _BETWEEN = "\x00"
 """Between a channel's name and the attributes of its subscription."""
 
@@ -57,7 +61,18 @@ def channel_hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(_NO_NAME + _CHANNEL + text.encode()).digest()[:8], "little")
 
 
-_HASHES = {Kind.NAME: object_digest, Kind.QUERY: query_hash, Kind.CHANNEL: channel_hash}
+@lru_cache(maxsize=65536)
+def filter_hash(text: str) -> int:
+    """Returns the hash that identifies a filter in the service, as for a query."""
+    return int.from_bytes(hashlib.sha256(_NO_NAME + _FILTER + text.encode()).digest()[:8], "little")
+
+
+_HASHES = {
+    Kind.NAME: object_digest,
+    Kind.QUERY: query_hash,
+    Kind.CHANNEL: channel_hash,
+    Kind.FILTER: filter_hash,
+}
 
 
 def by_name(text: str) -> Interest:

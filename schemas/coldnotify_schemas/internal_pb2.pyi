@@ -81,7 +81,7 @@ class Request(_message.Message):
     def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "interests", "unregister_interests", "streams", "never_opened", "descriptions", "channels_in_order", "all_unsettled")
+    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "interests", "unregister_interests", "streams", "never_opened", "descriptions", "channels_in_order", "all_unsettled", "kept")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class Open(_message.Message):
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_IN_ORDER_FIELD_NUMBER: _ClassVar[int]
     ALL_UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     digest: int
     register: _containers.RepeatedScalarFieldContainer[str]
     unregister: _containers.RepeatedScalarFieldContainer[str]
@@ -114,7 +115,28 @@ class Open(_message.Message):
     descriptions: bool
     channels_in_order: bool
     all_unsettled: bool
-    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., interests: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[OpenStream, _Mapping]]] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ...) -> None: ...
+    kept: Kept
+    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., interests: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[OpenStream, _Mapping]]] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
+
+class Kept(_message.Message):
+    __slots__ = ("clean", "expiry_s", "protocol")
+    CLEAN_FIELD_NUMBER: _ClassVar[int]
+    EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    clean: bool
+    expiry_s: int
+    protocol: str
+    def __init__(self, clean: _Optional[bool] = ..., expiry_s: _Optional[int] = ..., protocol: _Optional[str] = ...) -> None: ...
+
+class KeptSet(_message.Message):
+    __slots__ = ("present", "filters", "complete")
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    FILTERS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    present: bool
+    filters: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Interest]
+    complete: int
+    def __init__(self, present: _Optional[bool] = ..., filters: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., complete: _Optional[int] = ...) -> None: ...
 
 class OpenStream(_message.Message):
     __slots__ = ("log", "epoch", "cursor", "ask", "acked")
@@ -131,16 +153,18 @@ class OpenStream(_message.Message):
     def __init__(self, log: _Optional[_Union[Log, str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., acked: _Optional[int] = ...) -> None: ...
 
 class BegunStream(_message.Message):
-    __slots__ = ("log", "epoch", "positions", "catch_up")
+    __slots__ = ("log", "epoch", "positions", "catch_up", "complete")
     LOG_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
     CATCH_UP_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
     log: Log
     epoch: int
     positions: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Position]
     catch_up: bool
-    def __init__(self, log: _Optional[_Union[Log, str]] = ..., epoch: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[_wire_pb2.Position, _Mapping]]] = ..., catch_up: _Optional[bool] = ...) -> None: ...
+    complete: int
+    def __init__(self, log: _Optional[_Union[Log, str]] = ..., epoch: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[_wire_pb2.Position, _Mapping]]] = ..., catch_up: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
 
 class AckedStream(_message.Message):
     __slots__ = ("log", "epoch", "sessions", "completes")
@@ -195,14 +219,16 @@ class CheckDigest(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
 
 class Leave(_message.Message):
-    __slots__ = ("complete", "epoch", "streams")
+    __slots__ = ("complete", "epoch", "streams", "expiry_s")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
     complete: int
     epoch: int
     streams: _containers.RepeatedCompositeFieldContainer[CompleteStream]
-    def __init__(self, complete: _Optional[int] = ..., epoch: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ...) -> None: ...
+    expiry_s: int
+    def __init__(self, complete: _Optional[int] = ..., epoch: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., expiry_s: _Optional[int] = ...) -> None: ...
 
 class Disconnect(_message.Message):
     __slots__ = ("reason",)
@@ -301,7 +327,7 @@ class Item(_message.Message):
     def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ...) -> None: ...
 
 class Newest(_message.Message):
-    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw")
+    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -314,6 +340,7 @@ class Newest(_message.Message):
     LEFT_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     RAW_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     incarnation: int
@@ -326,7 +353,8 @@ class Newest(_message.Message):
     left: _containers.RepeatedScalarFieldContainer[int]
     description: bytes
     raw: bool
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ...) -> None: ...
+    answers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ..., answers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FanOut(_message.Message):
     __slots__ = ("newest", "sessions", "published_ms", "traceparent", "urgent", "pagings", "known_since", "entry")
@@ -349,7 +377,7 @@ class FanOut(_message.Message):
     def __init__(self, newest: _Optional[_Union[Newest, _Mapping]] = ..., sessions: _Optional[bytes] = ..., published_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., urgent: _Optional[bool] = ..., pagings: _Optional[_Iterable[int]] = ..., known_since: _Optional[_Iterable[int]] = ..., entry: _Optional[_Union[Entry, _Mapping]] = ...) -> None: ...
 
 class Opened(_message.Message):
-    __slots__ = ("session", "ask", "in_sync", "epoch", "digest", "refused", "kinds", "streams")
+    __slots__ = ("session", "ask", "in_sync", "epoch", "digest", "refused", "kinds", "streams", "kept")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     IN_SYNC_FIELD_NUMBER: _ClassVar[int]
@@ -358,6 +386,7 @@ class Opened(_message.Message):
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     session: int
     ask: int
     in_sync: bool
@@ -366,10 +395,11 @@ class Opened(_message.Message):
     refused: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Refusal]
     kinds: int
     streams: _containers.RepeatedCompositeFieldContainer[BegunStream]
-    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., digest: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[BegunStream, _Mapping]]] = ...) -> None: ...
+    kept: KeptSet
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., digest: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[BegunStream, _Mapping]]] = ..., kept: _Optional[_Union[KeptSet, _Mapping]] = ...) -> None: ...
 
 class Answered(_message.Message):
-    __slots__ = ("session", "request", "unregistered", "refused", "newest", "digest", "kinds", "catch_up", "streams")
+    __slots__ = ("session", "request", "unregistered", "refused", "newest", "digest", "kinds", "catch_up", "streams", "there")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     UNREGISTERED_FIELD_NUMBER: _ClassVar[int]
@@ -379,6 +409,7 @@ class Answered(_message.Message):
     KINDS_FIELD_NUMBER: _ClassVar[int]
     CATCH_UP_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    THERE_FIELD_NUMBER: _ClassVar[int]
     session: int
     request: int
     unregistered: bool
@@ -388,7 +419,8 @@ class Answered(_message.Message):
     kinds: int
     catch_up: bool
     streams: _containers.RepeatedCompositeFieldContainer[BegunStream]
-    def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ..., kinds: _Optional[int] = ..., catch_up: _Optional[bool] = ..., streams: _Optional[_Iterable[_Union[BegunStream, _Mapping]]] = ...) -> None: ...
+    there: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ..., kinds: _Optional[int] = ..., catch_up: _Optional[bool] = ..., streams: _Optional[_Iterable[_Union[BegunStream, _Mapping]]] = ..., there: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Page(_message.Message):
     __slots__ = ("session", "ask", "page", "newest", "last", "complete", "answered", "refused", "sets_digest", "query", "reached", "reached_at", "sets_unknown", "unchanged", "begun", "paging", "streams", "kind", "entries", "urgent")

@@ -32,6 +32,7 @@ class InterestKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     INTEREST_UNSAID: _ClassVar[InterestKind]
     INTEREST_QUERY: _ClassVar[InterestKind]
     INTEREST_CHANNEL: _ClassVar[InterestKind]
+    INTEREST_FILTER: _ClassVar[InterestKind]
 
 class Since(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -80,6 +81,7 @@ KINDS_DESCRIPTIONS: Kinds
 INTEREST_UNSAID: InterestKind
 INTEREST_QUERY: InterestKind
 INTEREST_CHANNEL: InterestKind
+INTEREST_FILTER: InterestKind
 SINCE_NOW: Since
 SINCE_OLDEST: Since
 SINCE_NEWEST: Since
@@ -219,7 +221,7 @@ class Hello(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ..., interests: _Optional[_Iterable[_Union[Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
 class Interest(_message.Message):
-    __slots__ = ("kind", "text", "attributes", "since", "at", "held", "reached", "reached_at")
+    __slots__ = ("kind", "text", "attributes", "since", "at", "held", "reached", "reached_at", "options", "identifier")
     KIND_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
@@ -228,6 +230,8 @@ class Interest(_message.Message):
     HELD_FIELD_NUMBER: _ClassVar[int]
     REACHED_FIELD_NUMBER: _ClassVar[int]
     REACHED_AT_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
     kind: InterestKind
     text: str
     attributes: _containers.RepeatedScalarFieldContainer[str]
@@ -236,7 +240,9 @@ class Interest(_message.Message):
     held: int
     reached: str
     reached_at: int
-    def __init__(self, kind: _Optional[_Union[InterestKind, str]] = ..., text: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
+    options: int
+    identifier: int
+    def __init__(self, kind: _Optional[_Union[InterestKind, str]] = ..., text: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., options: _Optional[int] = ..., identifier: _Optional[int] = ...) -> None: ...
 
 class Register(_message.Message):
     __slots__ = ("request", "objects", "interests")
@@ -391,7 +397,7 @@ class Refusal(_message.Message):
     def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ..., interest: _Optional[int] = ...) -> None: ...
 
 class Notification(_message.Message):
-    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw")
+    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers")
     CRC_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -405,6 +411,7 @@ class Notification(_message.Message):
     LEFT_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     RAW_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     crc: int
     name: str
     version: int
@@ -418,7 +425,8 @@ class Notification(_message.Message):
     left: _containers.RepeatedScalarFieldContainer[int]
     description: bytes
     raw: bool
-    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ...) -> None: ...
+    answers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ..., answers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CaughtUp(_message.Message):
     __slots__ = ("complete", "sets_digest", "streams", "age_s")
@@ -433,7 +441,7 @@ class CaughtUp(_message.Message):
     def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., age_s: _Optional[int] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("channel", "offset", "back", "payload", "id", "source", "published_ms", "paged")
+    __slots__ = ("channel", "offset", "back", "payload", "id", "source", "published_ms", "paged", "name")
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     BACK_FIELD_NUMBER: _ClassVar[int]
@@ -442,6 +450,7 @@ class Message(_message.Message):
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_MS_FIELD_NUMBER: _ClassVar[int]
     PAGED_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     channel: int
     offset: int
     back: int
@@ -450,7 +459,8 @@ class Message(_message.Message):
     source: str
     published_ms: int
     paged: bool
-    def __init__(self, channel: _Optional[int] = ..., offset: _Optional[int] = ..., back: _Optional[int] = ..., payload: _Optional[bytes] = ..., id: _Optional[str] = ..., source: _Optional[str] = ..., published_ms: _Optional[int] = ..., paged: _Optional[bool] = ...) -> None: ...
+    name: str
+    def __init__(self, channel: _Optional[int] = ..., offset: _Optional[int] = ..., back: _Optional[int] = ..., payload: _Optional[bytes] = ..., id: _Optional[str] = ..., source: _Optional[str] = ..., published_ms: _Optional[int] = ..., paged: _Optional[bool] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Missed(_message.Message):
     __slots__ = ("channel", "after", "before", "reason", "paged")

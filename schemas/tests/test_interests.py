@@ -2,7 +2,16 @@
 
 import pytest
 from coldnotify_schemas.digest import digest, object_digest
-from coldnotify_schemas.interests import Interest, Kind, by_name, by_query, digest_of, query_hash
+from coldnotify_schemas.interests import (
+    Interest,
+    Kind,
+    by_name,
+    by_query,
+    channel_hash,
+    digest_of,
+    filter_hash,
+    query_hash,
+)
 from coldnotify_schemas.names import InvalidName
 
 NAMES = ["camera-config", "a/b c", "größe", "x" * 255]
@@ -36,3 +45,9 @@ def test_a_query_never_has_the_hash_of_a_name() -> None:
 def test_a_text_that_cannot_be_sent_is_refused_as_query(text: str) -> None:
     with pytest.raises(InvalidName, match="query: "):
         by_query(text)
+
+
+def test_a_filter_never_has_the_hash_of_a_name_or_a_query() -> None:
+    filter_ = Interest(Kind.FILTER, "a/+")
+    assert filter_.hash == filter_hash("a/+")
+    assert len({filter_.hash, query_hash("a/+"), channel_hash("a/+"), object_digest("a/+")}) == 4
