@@ -1,6 +1,6 @@
 """Experiments in which a process stays away, or a client is behind a slow link or does not read, tiny.
 
-Stands for: recovery, takeover, horizontal, home, home_clients, kills, backlog, pipeline, priority, partitions
+Stands for: recovery, takeover, horizontal, home, home_clients, kills, backlog, pipeline, priority, partitions, copying
 """
 
 from collections.abc import Callable
@@ -97,3 +97,13 @@ def test_beside_clients_that_never_read_a_reader_has_the_newest(rows_of: RowsOf)
     first, *_, last = rows_of("stuck")
     assert min(first["gateway"], last["matcher"]) > 0
     assert last["newest_at_reader_s"] > 0
+
+
+@pytest.mark.kafka
+@pytest.mark.own_broker("serves two numbers of partitions at once")
+def test_clients_and_publishers_move_to_copied_topics(rows_of: RowsOf) -> None:
+    (row,) = rows_of("copy")
+    assert row["publishes"] > 0
+    assert row["switch_s"] < row["services_ready_s"] < row["all_reached_since_switch_s"]
+    assert row["publishers_paused_s"] >= row["switch_s"] / 2
+    assert row["behind"] == 0

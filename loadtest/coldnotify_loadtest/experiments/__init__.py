@@ -4,6 +4,7 @@ from coldnotify_loadtest.bench import Experiment
 from coldnotify_loadtest.experiments.backlog import SLOW_LINK, STUCK
 from coldnotify_loadtest.experiments.channel_catch_up import CATCH_UP
 from coldnotify_loadtest.experiments.channels import CHANNELS
+from coldnotify_loadtest.experiments.copying import COPY
 from coldnotify_loadtest.experiments.flood import FLOOD
 from coldnotify_loadtest.experiments.growth import E2
 from coldnotify_loadtest.experiments.home import HOME
@@ -30,6 +31,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, KILLS, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
         *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, PRIORITY),
-        *(STRANGERS, HORIZONTAL, HOME, PARTITIONS, SPLIT_MERGE),
+        *(STRANGERS, HORIZONTAL, HOME, PARTITIONS, SPLIT_MERGE, COPY),
     )
 }
