@@ -16,7 +16,10 @@ from coldnotify_schemas.whole_numbers import offset_in_epoch
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
-"""Limit on the payload: it is for a hint, the data itself travels between OU and back-end."""
+"""Limit on the payload, unless the operator sets a higher one: it is for a hint, the data itself travels between OU and
+back-end."""
+LARGEST_PAYLOAD_BYTES = 64 * 1024
+"""The highest limit on the payload that can be set: as for a channel's message, and as much as a page has."""
 RECORD_BYTES_MAX = 64 * 1024
 """Limit on the whole record: far more than the payload and the other fields need."""
 MOVED_HEADER = "coldnotify-moved"

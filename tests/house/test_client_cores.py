@@ -30,6 +30,7 @@ EXCEPTIONS = {
     "publishing/outgoing": {
         "outdoes": _A_PROPERTY,
         "versionsOf": "publish_many is a back-end's",
+        "checkPayloadBytesMax": "a page's service says its limit",
         **dict.fromkeys(("compactJson", "payloadFields", "saidPayload"), "a page does not publish over HTTP"),
     },
     "settings": {

@@ -194,9 +194,10 @@ export class Notify {
    * Publish a version of an object of this page's group, on its session: now, or once there is one.
    *
    * It is sent until the service answers, in the order of the calls. It waits in memory: a reload or disconnect() gives
-   * it up. `payload`: a Uint8Array, or what JSON can say, at most 4 KiB. Without `version` it gets the time in ms, or
-   * one above the newest that is known here. A newer publish of the object takes out one that waits. The other clients
-   * are told, not this one. Throws RangeError, which names the field, and OutboxFull.
+   * it up. `payload`: a Uint8Array, or what JSON can say, with all fields at most 32 KiB; the service has its own limit,
+   * 4 KiB by default, and rejects what is above it. Without `version` it gets the time in ms, or one above the newest
+   * that is known here. A newer publish of the object takes out one that waits. The other clients are told, not this
+   * one. Throws RangeError, which names the field, and OutboxFull.
    */
   publish(objectId: string, payload?: unknown, options: VersionOptions = {}): Publication {
     return this.#publishing.publish(versionOf(objectId, payload, options));

@@ -272,9 +272,10 @@ class NotifyShell:
         """Publishes a version of an object of this client's group, on its session; now, or once there is one.
 
         Returns once it is accepted; with an outbox, once it is durable there. It is sent until the service answers.
-        `payload`: any JSON value, at most 4 KiB. `version`: None: the time in ms, or above the newest version known
-        here. `expires_at`: Unix time in ms. A newer publish of the object replaces one that waits. The other clients
-        are told, not this one. `priority`: "high" is told them before what waits for them. `acknowledged=False`: at
+        `payload`: bytes, or any JSON value, with all fields at most 32 KiB; the service has its own limit, 4 KiB by
+        default, and rejects what is above it. `version`: None: the time in ms, or above the newest version known here.
+        `expires_at`: Unix time in ms. A newer publish of the object replaces one that waits. The other clients are
+        told, not this one. `priority`: "high" is told them before what waits for them. `acknowledged=False`: at
         most once, in the present session, and None is returned. Raises ValueError, OutboxFull, OutboxError.
         """
         identity = self._identity

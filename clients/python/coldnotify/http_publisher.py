@@ -39,7 +39,16 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from coldnotify._core.publishing.outgoing import Many, Outgoing, message_of, said_payload, version_of, versions_of
+from coldnotify._core.publishing.outgoing import (
+    PAYLOAD_BYTES_MAX,
+    Many,
+    Outgoing,
+    check_payload_bytes_max,
+    message_of,
+    said_payload,
+    version_of,
+    versions_of,
+)
 from coldnotify._effect import Newest, Outcome
 from coldnotify._http_addresses import HttpAddresses
 from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path
@@ -138,6 +147,7 @@ class HttpPublisher(MayHaveOutbox):
         timeout_s: float = 15,
         in_flight_max: int = IN_FLIGHT_MAX,
         flow: str = DEFAULT,
+        object_payload_bytes_max: int = PAYLOAD_BYTES_MAX,
         outbox: str | os.PathLike[str] | None = None,
         outbox_max_records: int = RECORDS_MAX,
         outbox_max_bytes: int = BYTES_MAX,
@@ -152,6 +162,9 @@ class HttpPublisher(MayHaveOutbox):
         default. `in_flight_max`: the most requests of publish() at once. `flow`: the controller that adapts the number
         of requests at once, between 1 and that, to the service's answers: "bottleneck" ..., or "fixed".
 
+        `object_payload_bytes_max`: the services' limit on versions' payloads, for what is checked before it is asked:
+        publish_many(), and what goes into an outbox.
+
         `outbox`, `outbox_max_records`, `outbox_max_bytes`, `on_rejected`: the same as Publisher's. What the service
         answers with 400, 403 or 413 is set aside. Raises ValueError naming the argument; OutboxError, OutboxInUse.
         """
@@ -162,6 +175,7 @@ class HttpPublisher(MayHaveOutbox):
             raise ValueError(f"in_flight_max: {in_flight_max!r} is less than 1")
         if flow not in NAMES:
             raise ValueError(f"flow: unknown value {flow!r}, expected one of {', '.join(NAMES)}")
+        self._payload_bytes_max = check_payload_bytes_max(object_payload_bytes_max)
         self._turns = PublisherTurns(flow, in_flight_max)
         self._timeout_s = timeout_s
         self._ledger = LedgerClient(self._requests)
@@ -212,6 +226,7 @@ class HttpPublisher(MayHaveOutbox):
                 expires_at=expires_at,
                 source=source,
                 priority=priority,
+                payload_bytes_max=self._payload_bytes_max,
             )
             return self._outbox.accept_versions([outgoing])[0]
         fields = {"version": version, "source": source, "expires_at": expires_at, "priority": priority}
@@ -258,7 +273,7 @@ class HttpPublisher(MayHaveOutbox):
         PublishManyError, whose `outcomes` has a Receipt or an error for each: behind a request with one that failed,
         none is sent.
         """
-        outgoings = versions_of(domain, group_id, objects)
+        outgoings = versions_of(domain, group_id, objects, self._payload_bytes_max)
         if self._outbox is not None:
             return list[Receipt](self._outbox.accept_versions(outgoings))
         outcomes = publish_all(outgoings, lambda request: self._post_several(request.records[0], request.body, None))

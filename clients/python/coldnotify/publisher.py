@@ -64,7 +64,7 @@ from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord, PublicRecord
 from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
-from coldnotify._core.publishing.outgoing import Many
+from coldnotify._core.publishing.outgoing import PAYLOAD_BYTES_MAX, Many, check_payload_bytes_max
 from coldnotify._effect import Newest, Outcome
 from coldnotify._http_addresses import HttpAddresses
 from coldnotify._http_requests import HttpRequests
@@ -162,6 +162,7 @@ class Publisher(MayHaveOutbox):
         http_ssl: ssl.SSLContext | None = None,
         channel_retentions: str = "*=1d",
         topics_prefix: str = DEFAULT_PREFIX,
+        object_payload_bytes_max: int = PAYLOAD_BYTES_MAX,
         outbox: str | os.PathLike[str] | None = None,
         outbox_max_records: int = RECORDS_MAX,
         outbox_max_bytes: int = BYTES_MAX,
@@ -182,7 +183,8 @@ class Publisher(MayHaveOutbox):
 
         `channel_retentions`: how long domains' channels are kept, which determines their topics; the same as the
         services' setting of this name. `topics_prefix`: the prefix of topics' names, the same as in the services'
-        setting.
+        setting. `object_payload_bytes_max`: the limit on versions' payloads, likewise the services': matchers reject
+        longer ones.
 
         `outbox`: a directory, for this publisher alone; it is created if it is missing. Publishes become durable in it
         first, and go to Kafka in order, even after a restart: publish() and send() return Accepted and AcceptedMessage.
@@ -206,6 +208,7 @@ class Publisher(MayHaveOutbox):
             topics = TopicNames(topics_prefix)
         except ValueError as error:
             raise ValueError(f"topics_prefix: {error}") from None
+        self._payload_bytes_max = check_payload_bytes_max(object_payload_bytes_max)
         self._ledger = None if http is None else LedgerClient(HttpRequests(http, http_token, http_ssl, argument="http"))
         self._timeout_s = timeout_s
         new_sender = partial(
@@ -249,13 +252,14 @@ class Publisher(MayHaveOutbox):
     ) -> Receipt:
         """Publishes one version of an object; returns when it is durable.
 
-        `payload`: any JSON value of at most 4 KiB; None: no payload. `version`: 0 to 2^63-1; None: the record's Kafka
-        timestamp, and numbers below it are stale from then on. `source`: the client that caused it, which is not
-        told of it unless it registers again or has no cursor. `expires_at`: Unix time in ms from which on the payload
-        is not delivered. `deleted`: the object is gone, which is a version like any other. `incarnation`: starts the
-        versions over if it is higher than the one in force. `description`: the object's description, as in describe();
-        it is durable before the version is sent, and both may take `timeout_s`; None: unchanged. `traceparent`: the W3C
-        trace context of the publish; None: that of OpenTelemetry's current span, if there is one and it is sampled.
+        `payload`: bytes, or any JSON value, at most `object_payload_bytes_max`; None: no payload. `version`: 0 to
+        2^63-1; None: the record's Kafka timestamp, and numbers below it are stale from then on. `source`: the client
+        that caused it, which is not told of it unless it registers again or has no cursor. `expires_at`: Unix time in
+        ms from which on the payload is not delivered. `deleted`: the object is gone, which is a version like any other.
+        `incarnation`: starts the versions over if it is higher than the one in force. `description`: the object's
+        description, as in describe(); it is durable before the version is sent, and both may take `timeout_s`; None:
+        unchanged. `traceparent`: the W3C trace context of the publish; None: that of OpenTelemetry's current span, if
+        there is one and it is sampled.
         `priority`: "high" is never held back, and told before what waits for a client's connection.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
@@ -268,6 +272,7 @@ class Publisher(MayHaveOutbox):
             deleted=deleted,
             incarnation=incarnation,
             priority=priority,
+            payload_bytes_max=self._payload_bytes_max,
         )
         if description is not None:
             self._check_described()
@@ -300,6 +305,7 @@ class Publisher(MayHaveOutbox):
             deleted=deleted,
             incarnation=incarnation,
             priority=priority,
+            payload_bytes_max=self._payload_bytes_max,
         )
         if description is not None:
             self._check_described()
@@ -313,7 +319,7 @@ class Publisher(MayHaveOutbox):
         sent. Raises ValueError naming object and field, PublishManyError; PublishError where a description could not be
         written, and then no version was sent.
         """
-        records, descriptions = checked_many(domain, group_id, objects)
+        records, descriptions = checked_many(domain, group_id, objects, self._payload_bytes_max)
         if descriptions:
             self._check_described()
         trace = trace_of(None)
@@ -326,7 +332,7 @@ class Publisher(MayHaveOutbox):
 
     async def publish_many_async(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
         """publish_many() for asyncio."""
-        records, descriptions = checked_many(domain, group_id, objects)
+        records, descriptions = checked_many(domain, group_id, objects, self._payload_bytes_max)
         if descriptions:
             self._check_described()
         _raise_first(await self._patient.send_all_async(domain, group_id, descriptions, trace_of(None)))

@@ -364,6 +364,17 @@ def test_a_message_is_sent_with_an_id_of_its_own(service: Service) -> None:
     assert service.asked[-1][2] == {"id": "mine", "payload_base64": "/w==", "source": "ops"}
 
 
+def test_an_outbox_takes_payloads_up_to_the_services_limit(tmp_path: Path, service: Service):
+    with HttpPublisher(service.address, outbox=tmp_path, object_payload_bytes_max=5000) as publisher:
+        with pytest.raises(ValueError, match=r"^payload: has 5001 bytes \(at most 5000"):
+            publisher.publish("d", "g", "a", b"\xff" * 5001)
+        with pytest.raises(ValueError, match=r"^objects\[1\]: payload: has 5001 bytes \(at most 5000"):
+            publisher.publish_many("d", "g", {"a": {}, "b": {"payload": b"\xff" * 5001}})
+        assert publisher.pending()[0] == 0
+    with pytest.raises(ValueError, match=r"^object_payload_bytes_max: 65537 is not from 4096 to 65536"):
+        HttpPublisher(service.address, object_payload_bytes_max=65_537)
+
+
 def test_the_outbox_is_published_once_the_service_is_reachable(tmp_path: Path, service: Service):
     unused = socket.socket()
     unused.bind(("127.0.0.1", 0))

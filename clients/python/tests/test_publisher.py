@@ -129,6 +129,19 @@ def test_a_bad_field_is_named(arguments: dict[str, Any], field: str) -> None:
         make_record(**arguments)
 
 
+def test_the_limit_on_payloads_is_the_services(silent_address: str) -> None:
+    with Publisher(silent_address, timeout_s=60, object_payload_bytes_max=5000) as publisher:
+        for payload in (b"\xff" * 5001, "x" * 4999):
+            with pytest.raises(InvalidRecord, match=r"^payload: has 5001 bytes \(at most 5000"):
+                publisher.publish(DOMAIN, GROUP, "o", payload)
+            with pytest.raises(InvalidRecord, match=r"^o: payload: has 5001 bytes \(at most 5000"):
+                publisher.publish_many(DOMAIN, GROUP, {"o": {"payload": payload}})
+        assert publisher.flush(0) == 0
+    for wrong in (4095, 65_537):
+        with pytest.raises(ValueError, match=f"^object_payload_bytes_max: {wrong} is not from 4096 to 65536"):
+            Publisher(silent_address, object_payload_bytes_max=wrong)
+
+
 @pytest.mark.parametrize(
     ("names", "field"),
     [

@@ -14,6 +14,7 @@ from coldnotify_schemas.matcher_state import FORMAT_WITH_INTERESTS, GENERATION_K
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     INCARNATION_MAX,
+    LARGEST_PAYLOAD_BYTES,
     MOVED_HEADER,
     SINCE_HEADER,
     InvalidRecord,
@@ -145,7 +146,7 @@ class CopiedRecords:
     @staticmethod
     def _is_by_arrival(value: bytes, *, raw: bool) -> bool:
         try:
-            return is_by_arrival(parse_public_record(value, raw=raw), b"")
+            return is_by_arrival(parse_public_record(value, raw=raw, payload_bytes_max=LARGEST_PAYLOAD_BYTES), b"")
         except InvalidRecord:
             return False
 
@@ -154,7 +155,7 @@ class CopiedRecords:
         if b"incarnation" not in value:
             return value
         try:
-            said = parse_public_record(value, raw=raw)
+            said = parse_public_record(value, raw=raw, payload_bytes_max=LARGEST_PAYLOAD_BYTES)
         except InvalidRecord:
             return value
         if said.incarnation is None or said.incarnation <= INCARNATION_MAX:

@@ -131,10 +131,23 @@ def _nodes(shown: Mapping[str, Any]) -> Iterable[CheckFinding]:
         at = next(iter(one["addresses"].values()), one["id"])
         words = f"{one['role']} {at} has written nothing for {one['age_s']:.0f} s, and has not ended"
         yield CheckFinding(WARNING, "nodes", words, "it died, or does not reach Kafka: read its log")
+    yield from _payload_limits(shown)
     counts = Counter(one["role"] for one in shown["items"] if one["state"] != "silent")
     if not silent:
         names = ", ".join(f"{number} {role}" for role, number in sorted(counts.items()))
         yield CheckFinding(OK, "nodes", f"{names or 'none'} in the nodes topic")
+
+
+def _payload_limits(shown: Mapping[str, Any]) -> Iterable[CheckFinding]:
+    """Checks that all services have the same limit on payloads."""
+    found: dict[int, list[str]] = {}
+    for one in shown["items"]:
+        if one["state"] != "silent" and (bytes_max := one.get("payload_bytes_max")):
+            found.setdefault(bytes_max, []).append(f"{one['role']} {next(iter(one['addresses'].values()), one['id'])}")
+    if len(found) > 1:
+        each = "; ".join(f"{number} at {', '.join(names)}" for number, names in sorted(found.items()))
+        todo = "set COLDNOTIFY_OBJECT_PAYLOAD_BYTES_MAX to one number everywhere; matchers reject what is above theirs"
+        yield CheckFinding(BAD, "payloads", f"--object-payload-bytes-max differs: {each}", todo)
 
 
 def _added(text: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from coldnotify_common.settings import KafkaSettings, Settings, setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
+from coldnotify_common.settings.object_settings import ObjectSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT, USAGE_PORT
 from coldnotify_schemas.protocol import DEVICE_PORT, HTTP_PORT
 
@@ -98,7 +99,7 @@ class HttpNodeSettings(CredentialSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishCommandSettings(PublishSettings, HttpNodeSettings):
+class PublishCommandSettings(PublishSettings, ObjectSettings, HttpNodeSettings):
     """Settings for publishing, and for asking the outcome."""
 
 
@@ -165,12 +166,12 @@ class DoctorSettings(LookSettings, TopicsSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResetSettings(PublishSettings, LookSettings):
+class ResetSettings(PublishSettings, ObjectSettings, LookSettings):
     """Settings for starting an object's versions over: the service to ask, and Kafka to publish."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpSettings(KafkaSettings):
+class UpSettings(ObjectSettings, KafkaSettings):
     """Settings for running everything together. The parts take their other settings from the environment."""
 
     kafka: str = setting(

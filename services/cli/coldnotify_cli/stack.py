@@ -232,6 +232,7 @@ class Stack:
             **{listener.name: f"{HOST}:{at}" for listener, at in self.addresses.devices.items()},
             **{name: ",".join(_hosts(ports)) for name, ports in self.addresses.parts.items()},
             "number": str(number),
+            "payload_bytes_max": str(self._settings.object_payload_bytes_max),
             "ca": str(self.tls.ca) if self.tls.on else "",
             "data": "" if self._settings.kafka else str(self._settings.data.absolute()),
         }

@@ -279,6 +279,30 @@ def test_nodes_that_fell_silent_are_named_and_workers_found_by_their_records() -
         thread.stop()
 
 
+def test_services_with_different_limits_on_payloads_are_named() -> None:
+    shown: dict[str, Any] = {"unknown": None, "passed_over": 0, "passed_over_why": None}
+
+    async def nodes(_request: web.Request) -> web.Response:
+        return web.json_response(shown)
+
+    def findings(*limits: int | None) -> list[tuple[str, str]]:
+        node = {"role": "matcher", "id": "m", "addresses": {"inside": "a:1"}, "state": "ready", "age_s": 1}
+        shown["items"] = [node | ({} if one is None else {"payload_bytes_max": one}) for one in limits]
+        settings = DoctorSettings(matcher="", gateway_http="", http=address, kafka=NOWHERE)
+        return [(one.state, one.words) for one in service_findings(settings) if one.what == "payloads"]
+
+    thread = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=[web.get("/v1/nodes", nodes)]))
+    thread.start()
+    address = f"127.0.0.1:{thread.port}"
+    try:
+        assert findings(4096, 4096, 0, None) == []
+        ((state, words),) = findings(4096, 8192, 4096)
+        assert state == BAD
+        assert words.endswith("differs: 4096 at matcher a:1, matcher a:1; 8192 at matcher a:1")
+    finally:
+        thread.stop()
+
+
 def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -> None:
     shown: dict[str, object] = {}
 

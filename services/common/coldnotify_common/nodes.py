@@ -61,6 +61,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Connections that it takes; 0: it takes none, or does not say."""
     home: _Count = 0
     """Connections of clients whose home it is."""
+    payload_bytes_max: _Count = 0
+    """Its limit on a version's payload; 0: it has none, or does not say."""
     weight: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 1.0
     """Its share of new clients, relative to others; 0: it is given none."""
     labels: dict[str, str] = {}

@@ -70,6 +70,7 @@ class NodeState:
     connections: int = 0
     limit: int = 0
     home: int = 0
+    payload_bytes_max: int = 0
     kafka_heard_s: float | None = None
     """None: since Kafka last acknowledged a record of this writer."""
 
@@ -202,6 +203,7 @@ class NodeWriter(OwnThread):
             connections=state.connections,
             limit=state.limit,
             home=state.home,
+            payload_bytes_max=state.payload_bytes_max,
             weight=self._settings.node_weight,
             labels=self._advertised.labels,
             load=round(self._load, 3),

@@ -50,8 +50,9 @@ _BETWEEN_RUNS_S = 0.5
 class CurrentRun:
     """The current run, for the HTTP port."""
 
-    def __init__(self) -> None:
+    def __init__(self, payload_bytes_max: int) -> None:
         self.service: GatewayService | None = None
+        self._payload_bytes_max = payload_bytes_max
 
     def readiness(self) -> str | None:
         """Returns None if ready, else the reason."""
@@ -67,6 +68,7 @@ class CurrentRun:
             connections=core.connection_count if core is not None else 0,
             limit=core.limits.connections_max if core is not None else 0,
             home=core.home_count if core is not None else 0,
+            payload_bytes_max=self._payload_bytes_max,
             kafka_heard_s=service.kafka_heard_s if service is not None else None,
         )
 
@@ -90,7 +92,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
     authenticator.announce(TCP.setting, tls=tls.on)
     inside = Inside(settings)
     inside.announce(GATEWAY_HTTP_PORT_SETTING, settings.gateway_http_host)
-    current = CurrentRun()
+    current = CurrentRun(settings.object_payload_bytes_max)
     http: asyncio.Task[AdminServer] | None = None
     ports: dict[str, NodePort] = {}
     node = NodeWriter(settings, "gateway", secrets.token_hex(8), lambda: current.node_state(ports))

@@ -11,7 +11,7 @@ from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
-from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, VERSION_MAX
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, VERSION_MAX
 from coldnotify_schemas.traceparent import is_traceparent
 from google.protobuf.message import DecodeError
 
@@ -111,8 +111,10 @@ def _check_newest(newest: Newest) -> None:
         raise UnreadableInbox(f"behind: is {newest.behind}, at offset {newest.offset}")
     if newest.version > VERSION_MAX or newest.incarnation > VERSION_MAX:
         raise UnreadableInbox("version or incarnation: is out of range")
-    if len(newest.payload) > PAYLOAD_BYTES_MAX:
-        raise UnreadableInbox(f"payload: has {len(newest.payload)} bytes (at most {PAYLOAD_BYTES_MAX} are allowed)")
+    # Its matcher may have a higher limit than is set here: the whole record would be set aside.
+    if len(newest.payload) > LARGEST_PAYLOAD_BYTES:
+        size = len(newest.payload)
+        raise UnreadableInbox(f"payload: has {size} bytes (at most {LARGEST_PAYLOAD_BYTES} are allowed)")
     if len(newest.description) > DESCRIPTION_BYTES_MAX:
         size = len(newest.description)
         raise UnreadableInbox(f"description: has {size} bytes (at most {DESCRIPTION_BYTES_MAX} are allowed)")

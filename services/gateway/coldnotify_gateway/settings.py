@@ -9,6 +9,7 @@ from coldnotify_common.security.shares import share_of
 from coldnotify_common.security.tls import SecureSettings
 from coldnotify_common.settings import setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
+from coldnotify_common.settings.object_settings import ObjectSettings
 from coldnotify_schemas.host_port import parse_host_port
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT
 from coldnotify_schemas.protocol import (
@@ -21,11 +22,14 @@ from coldnotify_schemas.protocol import (
     SYNC_CHUNKS_MAX,
     WELCOME_S,
 )
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 
 from coldnotify_gateway.core import Limits
 from coldnotify_gateway.listeners.tcp.settings import TcpSettings
 from coldnotify_gateway.listeners.web.settings import WebSettings
 
+_ANSWERED_MAX = 4 * OBJECTS_PER_FRAME_MAX
+"""Objects in the unanswered requests of one client."""
 GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 
 
@@ -52,7 +56,9 @@ def check_host_ports(text: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, ChannelSettings, AddressSettings):
+class GatewaySettings(
+    WebSettings, TcpSettings, SecureSettings, InsideSettings, ChannelSettings, ObjectSettings, AddressSettings
+):
     """The settings of `coldnotify gateway`: each listener's settings, and the common ones."""
 
     gateway_host: str = setting("127.0.0.1", "address that devices connect to")
@@ -110,7 +116,8 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         # are always written. With a lower limit, a client on a slow link would be closed, reconnect and request them
         # again.
         2 * 1024 * 1024,
-        "unwritten bytes above which a connection is closed",
+        "unwritten bytes above which a connection is closed; with --object-payload-bytes-max above 4,096, 256 times "
+        "the difference is added: as many versions can be in answers, which are always written",
         minimum=128 * 1024,
     )
     gateway_buffered_bytes_max: int = setting(
@@ -168,12 +175,18 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         10, "seconds that stopping may take; connections are closed faster if necessary", minimum=0.5
     )
 
+    @property
+    def hard_water_bytes(self) -> int:
+        """The unwritten bytes above which a connection is closed, with room for answers of the largest payloads."""
+        return self.gateway_hard_water_bytes + _ANSWERED_MAX * (self.object_payload_bytes_max - PAYLOAD_BYTES_MAX)
+
     def limits(self, connections_max: int) -> Limits:
         """Returns the core's part of the settings. `connections_max`: the most connections that this process can
         hold."""
         return Limits(
             handshake_s=self.gateway_handshake_s,
             frame_bytes_max=self.gateway_frame_bytes_max,
+            payload_bytes_max=self.object_payload_bytes_max,
             high_water_bytes=self.gateway_high_water_bytes,
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,

@@ -295,5 +295,5 @@ class GatewayShell(ConnectionEvents):
         connection.set_high_water(high_water_bytes, low_water_bytes)
 
     def _bound_of(self, connection: DeviceConnection) -> None:
-        if connection.buffered_bytes > self._settings.gateway_hard_water_bytes:
+        if connection.buffered_bytes > self._settings.hard_water_bytes:
             self.do(self.gateway.on_overfull(connection, steady_s()))

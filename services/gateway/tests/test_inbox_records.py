@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 NOW_MS = 1_800_000_000_000
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-FINE = Newest(name="a", version=2**63 - 1, incarnation=3, offset=OFFSET_MAX, behind=OFFSET_MAX, payload=b"x" * 4096)
+FINE = Newest(name="a", version=2**63 - 1, incarnation=3, offset=OFFSET_MAX, behind=OFFSET_MAX, payload=b"x" * 65_536)
 
 
 def record(**item):
@@ -48,7 +48,7 @@ def test_what_matchers_say_is_understood(fine):
         ("behind", record(fan_out=FanOut(newest=Newest(name="a", offset=3, behind=5)))),
         ("version or incarnation", record(fan_out=FanOut(newest=Newest(name="a", version=2**63)))),
         ("version or incarnation", record(fan_out=FanOut(newest=Newest(name="a", incarnation=2**64 - 1)))),
-        ("payload", record(fan_out=FanOut(newest=Newest(name="a", payload=b"x" * 4097)))),
+        ("payload", record(fan_out=FanOut(newest=Newest(name="a", payload=b"x" * 65_537)))),
         ("description", record(fan_out=FanOut(newest=Newest(name="a", description=b"x" * 8193)))),
         ("traceparent", record(fan_out=FanOut(newest=Newest(name="a"), traceparent="junk"))),
         ("complete", record(page=Page(complete=2**64 - 1))),

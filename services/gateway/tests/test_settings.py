@@ -23,3 +23,9 @@ def test_peers_are_hosts_and_ports() -> None:
     assert peers_of(" a:1, [::1]:2 ,") == [("a", 1), ("::1", 2)]
     assert peers_of("") == []
     assert load(GatewaySettings, {"COLDNOTIFY_GATEWAY_ISOLATED_AFTER_S": "0"}).gateway_isolated_after_s == 0
+
+
+def test_a_connection_has_room_for_answers_with_the_longest_payloads() -> None:
+    assert GatewaySettings().hard_water_bytes == 2 * 1024 * 1024
+    assert GatewaySettings(gateway_hard_water_bytes=200_000).hard_water_bytes == 200_000
+    assert GatewaySettings(object_payload_bytes_max=65_536).hard_water_bytes > 256 * 65_536

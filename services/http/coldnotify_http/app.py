@@ -130,6 +130,7 @@ class HttpService:
             kafka_config={"log_level": 2, **read_options(settings.kafka_config), **statistics},
             channel_retentions=settings.channel_retentions,
             topics_prefix=settings.topics_prefix,
+            object_payload_bytes_max=settings.object_payload_bytes_max,
         )
         metrics = Metrics(self._registry)
         if settings.http_kafka_data:
@@ -215,7 +216,7 @@ class HttpService:
             *Sending(publisher, publishing.entrance, metrics, bodies).routes(),
             *self._outcomes.routes(),
             *describing.routes(),
-            *HistoryEndpoints(self._asking, settings).routes(),
+            *HistoryEndpoints(self._asking, settings, payload_bytes_max=settings.object_payload_bytes_max).routes(),
             *Resetting(publishing, self._asking, metrics).routes(),
             *ClientChanges(self._changing, metrics, bodies).routes(),
             *ledger_endpoints.routes(self._asking),
@@ -239,6 +240,7 @@ class HttpService:
             ports={HTTP: NodePort(host=self._settings.http_host, port=self.port, tls=self.tls.on)},
             connections=port.connections if port is not None else 0,
             limit=self._passing_on.open_files.connections_max,
+            payload_bytes_max=self._settings.object_payload_bytes_max,
         )
 
     @property

@@ -8,7 +8,7 @@ from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, JsonItem
 from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
-from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_headed_record
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord, PublicRecord, parse_headed_record
 
 Named = tuple[str, PublicRecord]
 
@@ -48,15 +48,15 @@ def object_of_path(raw_path: str) -> str:
         raise InvalidName(f"object: {encoded[:80]!r} is not valid UTF-8") from None
 
 
-def parse_one(body: bytes) -> PublicRecord:
+def parse_one(body: bytes, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> PublicRecord:
     """A body with one record; nothing at all means {}. Raises BadRequest."""
     try:
-        return _parse(body if body.strip() else b"{}")
+        return _parse(body if body.strip() else b"{}", payload_bytes_max)
     except InvalidRecord as error:
         raise _bad_request(error) from None
 
 
-def parse_many(body: bytes) -> Iterator[Named]:
+def parse_many(body: bytes, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> Iterator[Named]:
     """{"objects": {name: record, ...}} or [{"object": name, ...record}, ...], one by one. Raises BadRequest.
 
     They are counted before one is looked at.
@@ -69,11 +69,11 @@ def parse_many(body: bytes) -> Iterator[Named]:
         raise BadRequest("objects", f"neither {{name: record}} nor a list of records with names: {error}") from None
     if isinstance(items, dict):
         for name, raw in items.items():
-            yield name, _record(name, bytes(raw))
+            yield name, _record(name, bytes(raw), payload_bytes_max)
         return
     for place, raw in enumerate(items):
         name, record = _named(place, bytes(raw))
-        yield name, _record(name, record)
+        yield name, _record(name, record, payload_bytes_max)
 
 
 def _items(text: JsonItems) -> dict[str, msgspec.Raw] | list[msgspec.Raw]:
@@ -108,17 +108,17 @@ def _named(place: int, raw: bytes) -> tuple[str, bytes]:
         raise InvalidObject(where, ValueError(f"object: {error}")) from None
 
 
-def _record(name: str, raw: bytes) -> PublicRecord:
+def _record(name: str, raw: bytes, payload_bytes_max: int) -> PublicRecord:
     try:
         check_object(name)
-        return _parse(raw)
+        return _parse(raw, payload_bytes_max)
     except (InvalidName, InvalidRecord) as error:
         raise InvalidObject(name, error) from None
 
 
-def _parse(value: bytes) -> PublicRecord:
+def _parse(value: bytes, payload_bytes_max: int) -> PublicRecord:
     """Raises InvalidRecord, also where it would begin an object's versions over: nobody could outdo the highest one."""
-    record = parse_headed_record(value)
+    record = parse_headed_record(value, payload_bytes_max=payload_bytes_max)
     if record.incarnation is not None:
         raise InvalidRecord("incarnation: is not a publisher's to say; `coldnotify object reset` begins versions over")
     return record

@@ -10,7 +10,7 @@ from coldnotify_schemas.arrival_versions import (
     checkpoint_of,
     is_by_arrival,
 )
-from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_public_record, says_raw
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord, PublicRecord, parse_public_record, says_raw
 
 from coldnotify_http.object_history import FoundRecord
 
@@ -27,7 +27,7 @@ class _Read(NamedTuple):
         return incarnation if own is None else own, self.said.version_at(self.found.timestamp_ms)
 
 
-def versions_of(found: Sequence[FoundRecord]) -> dict[int, int]:
+def versions_of(found: Sequence[FoundRecord], payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> dict[int, int]:
     """Returns the version of each valid record, by its offset. `found`: the latest ones, the newest first.
 
     A record by arrival counts on those before it, and these may lie further back, or be compacted away. A checkpoint
@@ -37,7 +37,7 @@ def versions_of(found: Sequence[FoundRecord]) -> dict[int, int]:
     read: list[_Read] = []
     newest = 0, -1
     for one in reversed(found):
-        if (its := _read(one)) is None:
+        if (its := _read(one, payload_bytes_max)) is None:
             continue
         rank = its.rank(*newest)
         versions[one.offset] = rank[1]
@@ -54,9 +54,9 @@ def versions_of(found: Sequence[FoundRecord]) -> dict[int, int]:
     return versions
 
 
-def _read(found: FoundRecord) -> _Read | None:
+def _read(found: FoundRecord, payload_bytes_max: int) -> _Read | None:
     try:
-        said = parse_public_record(found.value or b"", raw=says_raw(found.headers))
+        said = parse_public_record(found.value or b"", raw=says_raw(found.headers), payload_bytes_max=payload_bytes_max)
     except InvalidRecord:
         return None
     return _Read(found, said, arrival_of(found.headers))

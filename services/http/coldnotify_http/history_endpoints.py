@@ -15,6 +15,7 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_schemas.names import check_object
 from coldnotify_schemas.records import (
     MOVED_HEADER,
+    PAYLOAD_BYTES_MAX,
     SINCE_HEADER,
     InvalidRecord,
     parse_public_record,
@@ -49,11 +50,13 @@ class HistoryEndpoints:
         *,
         read: Callable[..., ObjectHistory] = read_history,
         turn_s: float = TURN_S,
+        payload_bytes_max: int = PAYLOAD_BYTES_MAX,
     ) -> None:
         self._asking = asking
         self._settings = settings
         self._read = read
         self._turn_s = turn_s
+        self._payload_bytes_max = payload_bytes_max
         self._turns = Turns(READINGS_MAX, of_one=1)
 
     def routes(self) -> list[web.AbstractRouteDef]:
@@ -79,8 +82,9 @@ class HistoryEndpoints:
             return _unavailable("other histories are being read")
         except KafkaUnavailable as error:
             return _unavailable(str(error) if sees_addresses(request) else NOT_READ)
-        versions = versions_of(history.records)
-        items = [show_record(one, versions.get(one.offset)) for one in history.records]
+        bytes_max = self._payload_bytes_max
+        versions = versions_of(history.records, bytes_max)
+        items = [show_record(one, versions.get(one.offset), bytes_max) for one in history.records]
         about = {"domain": domain, "group": group, "object": name, "partition": history.partition}
         return json_answer({**about, "items": items, **show_extent(history, limit)})
 
@@ -99,7 +103,7 @@ def show_extent(history: ObjectHistory, limit: int) -> dict[str, Any]:
     return {**shown, "older": "not_looked", "words": words}
 
 
-def show_record(found: FoundRecord, version: int | None) -> dict[str, Any]:
+def show_record(found: FoundRecord, version: int | None, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> dict[str, Any]:
     """Returns one record: its content, and how it came there."""
     headers = dict(found.headers)
     shown: dict[str, Any] = {
@@ -113,7 +117,7 @@ def show_record(found: FoundRecord, version: int | None) -> dict[str, Any]:
         removal = removal_of(headers.get(REMOVES_HEADER, b""))
         return {**shown, "kind": "null", "version": None if removal is None else removal.version}
     try:
-        record = parse_public_record(found.value, raw=says_raw(found.headers))
+        record = parse_public_record(found.value, raw=says_raw(found.headers), payload_bytes_max=payload_bytes_max)
     except InvalidRecord as error:
         return {**shown, "kind": "invalid", "version": None, "reason": str(error)}
     payload = record.payload_bytes

@@ -73,6 +73,7 @@ def _shown(seen: SeenNode) -> dict[str, Any]:
         "connections": node.connections,
         "limit": node.limit,
         "home": node.home,
+        "payload_bytes_max": node.payload_bytes_max,
         "weight": node.weight,
         "labels": node.labels,
         "load": node.load,

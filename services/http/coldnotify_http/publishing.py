@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from aiohttp import web
@@ -65,6 +66,7 @@ class PublishEndpoints:
         self._outcomes = outcomes
         self._tracer = tracer
         self.bodies = Bodies(settings)
+        self.payload_bytes_max = settings.object_payload_bytes_max
         self._metrics = metrics
 
     def routes(self) -> list[web.AbstractRouteDef]:
@@ -82,7 +84,7 @@ class PublishEndpoints:
             clock_ms = _clock_ms(request)
             object_ = object_of_path(request.rel_url.raw_path)
             body = await self.bodies.one(request)
-            record = parse_one(body)
+            record = parse_one(body, self.payload_bytes_max)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
@@ -111,7 +113,9 @@ class PublishEndpoints:
             domain, group = domain_and_group(request)
             wanted = _outcome_wanted(request, default=False)
             clock_ms = _clock_ms(request)
-            records, body_bytes = await self.bodies.many(request, parse_many)
+            records, body_bytes = await self.bodies.many(
+                request, partial(parse_many, payload_bytes_max=self.payload_bytes_max)
+            )
         except InvalidObject as error:
             self._metrics.bad_requests.inc()
             return error_response(400, f"{error.object}: {error}", field=error.field, object=error.object)

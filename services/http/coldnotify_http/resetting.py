@@ -75,7 +75,9 @@ class Resetting:
             if (said := getattr(wanted, name)) is not msgspec.UNSET:
                 fields[name] = said
         try:
-            record = parse_headed_record(msgspec.json.encode(fields))
+            record = parse_headed_record(
+                msgspec.json.encode(fields), payload_bytes_max=self._publishing.payload_bytes_max
+            )
         except InvalidRecord as error:
             raise _bad_request(str(error)) from None
         response = await self._publishing.publish_one(request, domain, group, (wanted.object, record), len(body))

@@ -10,11 +10,12 @@ from coldnotify_common.security.inside_tls import AskInsideSettings
 from coldnotify_common.security.tls import SecureSettings
 from coldnotify_common.settings import setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
+from coldnotify_common.settings.object_settings import ObjectSettings
 from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSettings, HostSettings):
+class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, ObjectSettings, AddressSettings, HostSettings):
     """The settings of the HTTP service."""
 
     http_host: str = setting("127.0.0.1", "address that publishers connect to")
@@ -22,7 +23,7 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSe
         HTTP_PORT, "TCP port that publishers connect to; 0: any free port", minimum=0, maximum=65535
     )
     http_body_bytes_max: int = setting(
-        # PUBLISHES_PER_REQUEST_MAX records with the largest payload and a long name each.
+        # PUBLISHES_PER_REQUEST_MAX records with a payload of 4 KiB and a long name each.
         8 * 1024 * 1024,
         "maximum size of a request's body (bytes)",
         minimum=1,

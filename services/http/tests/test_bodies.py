@@ -1,3 +1,4 @@
+import base64
 import json
 from contextlib import suppress
 
@@ -157,3 +158,21 @@ def test_a_record_may_say_that_it_is_of_high_priority() -> None:
     with pytest.raises(BadRequest) as refused:
         parse_one(b'{"priority": "low"}')
     assert refused.value.field == "priority"
+
+
+@pytest.mark.parametrize("payload_bytes_max", [4096, 65_536])
+@pytest.mark.parametrize("name", ["payload", "payload_base64"])
+def test_a_payload_is_as_long_as_is_set(payload_bytes_max: int, name: str) -> None:
+    def payload(length: int) -> bytes:
+        return b'"%b"' % (b"x" * (length - 2)) if name == "payload" else b"\xff" * length
+
+    def body(length: int) -> bytes:
+        said = payload(length) if name == "payload" else b'"%b"' % base64.b64encode(payload(length))
+        return b'{"%b":%b}' % (name.encode(), said)
+
+    assert parse_one(body(payload_bytes_max), payload_bytes_max).payload_bytes == payload(payload_bytes_max)
+    ((_, found),) = each_of_many(b'{"objects":{"a":%b}}' % body(payload_bytes_max), payload_bytes_max)
+    assert found.payload_bytes == payload(payload_bytes_max)
+    with pytest.raises(BadRequest, match=f"at most {payload_bytes_max} are") as refused:
+        parse_one(body(payload_bytes_max + 1), payload_bytes_max)
+    assert refused.value.field == "payload"

@@ -77,7 +77,9 @@ def _node(settings: MatcherSettings, current: CurrentWorker[MatcherWorker], port
     ports = {INSIDE: NodePort(host=settings.matcher_host, port=port)}
 
     def look() -> NodeState:
-        return NodeState(ready=current.readiness() is None, ports=ports)
+        return NodeState(
+            ready=current.readiness() is None, ports=ports, payload_bytes_max=settings.object_payload_bytes_max
+        )
 
     return NodeWriter(settings, "matcher", settings.matcher_id, look)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from coldnotify_common.security.inside import InsideSettings
 from coldnotify_common.settings import invalid, setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
+from coldnotify_common.settings.object_settings import ObjectSettings
 from coldnotify_schemas.internal_protocol import MATCHER_PORT
 from coldnotify_schemas.protocol import ANSWER_S, REGISTRATIONS_MAX
 
@@ -18,7 +19,7 @@ DELETED_KEPT_LONGER_S = 3600
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatcherSettings(ChannelSettings, InsideSettings):
+class MatcherSettings(ObjectSettings, ChannelSettings, InsideSettings):
     """The matcher's settings."""
 
     matcher_id: str = setting(
@@ -131,6 +132,7 @@ class MatcherSettings(ChannelSettings, InsideSettings):
             forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000,
             conflation=conflation,
             retention=retention,
+            payload_bytes_max=self.object_payload_bytes_max,
             half_sets_bytes_max=self.matcher_half_sets_bytes_max,
             retentions=self.retentions(),
             channel_bounds=ChannelBounds.of(self.matcher_channels_bytes_max // LOGS_AT_FIRST),

@@ -67,7 +67,7 @@ class PartRow:
     """The setting of `coldnotify up` with the number of its processes; "": one."""
     flags: tuple[str, ...] = ()
     """Flags that `up` passes to it in addition to Kafka and its port. `up` replaces {number}, {ca}, {data},
-    and the names of parts and listeners by their addresses. It omits a flag without a value."""
+    {payload_bytes_max}, and the names of parts and listeners by their addresses. It omits a flag without a value."""
     listeners: bool = False
     """True if `up` passes it the listeners' ports."""
     certificate: bool = False

@@ -11,6 +11,7 @@ from coldnotify_schemas.interests import channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_name, object_key
 from coldnotify_schemas.priority import HIGH, check_priority
 from coldnotify_schemas.records import (
+    PAYLOAD_BYTES_MAX,
     VERSION_MAX,
     InvalidRecord,
     PublicRecord,
@@ -112,6 +113,7 @@ def make_record(
     deleted: bool = False,
     incarnation: int | None = None,
     priority: str | None = None,
+    payload_bytes_max: int = PAYLOAD_BYTES_MAX,
 ) -> PublicRecord:
     """Returns the public record of a version. Raises InvalidRecord, whose message begins with the field at fault."""
     for name, number in (("version", version), ("expires_at", expires_at), ("incarnation", incarnation)):
@@ -132,9 +134,9 @@ def make_record(
         incarnation=incarnation,
     )
     if payload is not None:
-        record = carrying(record, payload_of(payload))
+        record = carrying(record, payload_of(payload), payload_bytes_max=payload_bytes_max)
     # What everybody else will read is what gets checked in full.
-    checked = parse_public_record(encode_public_record(record), raw=record.is_raw)
+    checked = parse_public_record(encode_public_record(record), raw=record.is_raw, payload_bytes_max=payload_bytes_max)
     return prioritized(checked, priority)
 
 
@@ -150,7 +152,7 @@ def _check_text(field: str, value: object) -> None:
 
 
 def checked_many(
-    domain: str, group: str, objects: Many
+    domain: str, group: str, objects: Many, payload_bytes_max: int
 ) -> tuple[list[tuple[str, PublicRecord]], list[tuple[str, DescriptionRecord]]]:
     """Names and records of publish_many, all checked, and those of descriptions. Raises ValueError naming object and
     field."""
@@ -163,7 +165,7 @@ def checked_many(
         if unknown := fields.keys() - _FIELDS:
             raise InvalidRecord(f"{object_}: {min(unknown)}: no record has this field")
         try:
-            records.append((object_, make_record(**fields)))
+            records.append((object_, make_record(**fields, payload_bytes_max=payload_bytes_max)))
             if description is not None:
                 descriptions.append((object_, make_description(description)))
         except ValueError as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.protocol import CLOCK_SET_S
-from coldnotify_schemas.records import PublicRecord, carrying, prioritized
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, PublicRecord, carrying, prioritized
 from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from confluent_kafka import KafkaException
 
@@ -126,4 +126,6 @@ def _record(outgoing: Outgoing) -> PublicRecord | CheckedMessage:
         deleted=outgoing.deleted,
         incarnation=outgoing.incarnation,
     )
-    return prioritized(carrying(record, outgoing.payload or b""), outgoing.priority)
+    return prioritized(
+        carrying(record, outgoing.payload or b"", payload_bytes_max=LARGEST_PAYLOAD_BYTES), outgoing.priority
+    )

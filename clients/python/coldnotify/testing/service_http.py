@@ -12,7 +12,7 @@ from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.protocol import OUTCOMES_PER_REQUEST_MAX, PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.wrong_clocks import clock_fault
 
-from coldnotify._core.publishing.outgoing import Outgoing, version_of
+from coldnotify._core.publishing.outgoing import PAYLOAD_BYTES_MAX, Outgoing, version_of
 from coldnotify.testing.service import Service
 from coldnotify.testing.service_explaining import explanation
 from coldnotify.testing.service_http_asked import MISSING, Answer, HttpAsked, HttpRefused, known_fields, text_of
@@ -134,7 +134,14 @@ class ServiceHttp:
         if newest != seen:
             words = "newest: another version is the newest by now, or nothing was published"
             raise HttpRefused(409, words, field="newest", newest=newest)
-        outgoing = version_of(asked.domain, asked.group, name, said.get("version", 0), decoded(said).get("payload"))
+        outgoing = version_of(
+            asked.domain,
+            asked.group,
+            name,
+            said.get("version", 0),
+            decoded(said).get("payload"),
+            payload_bytes_max=PAYLOAD_BYTES_MAX,
+        )
         result = self._published(outgoing, wanted=True, incarnation=incarnation + 1)
         return 200, {"domain": asked.domain, "group": asked.group, **result}
 
@@ -308,7 +315,8 @@ def _outcome_wanted(asked: HttpAsked, *, default: bool) -> bool:
 def _record(asked: HttpAsked, name: str, said: Any) -> Outgoing:
     if isinstance(said, dict) and said.get("incarnation") is not None:
         raise ValueError("incarnation: is not a publisher's to say; `coldnotify object reset` begins versions over")
-    return version_of(asked.domain, asked.group, check_object(name), **decoded(known_fields(said, _RECORD)))
+    fields = decoded(known_fields(said, _RECORD))
+    return version_of(asked.domain, asked.group, check_object(name), **fields, payload_bytes_max=PAYLOAD_BYTES_MAX)
 
 
 def _named_records(said: Any) -> list[tuple[str, Any, Any]]:

@@ -11,6 +11,7 @@ from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_cli
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, REQUESTS_UNANSWERED_MAX
 from coldnotify_schemas.wrong_clocks import clock_fault
 
+from coldnotify._core.publishing.outgoing import PAYLOAD_BYTES_MAX
 from coldnotify.testing.channels import Feeds, LoggedMessage
 from coldnotify.testing.members import queries_among
 from coldnotify.testing.service_ledger import ServiceLedger
@@ -207,6 +208,9 @@ class Session:
         clock_ms = 0
         if publish.incarnation:
             reason, retry_ms = "incarnation: is not a client's to say", 0
+        elif publish.object and len(publish.payload) > PAYLOAD_BYTES_MAX:
+            size = len(publish.payload)
+            reason, retry_ms = f"payload: has {size} bytes (at most {PAYLOAD_BYTES_MAX} are allowed)", 0
         elif publish.object and publish.clock_ms and publish.version == publish.clock_ms:
             now_ms = self._service.now_ms()
             fault = clock_fault(publish.clock_ms, now_ms)

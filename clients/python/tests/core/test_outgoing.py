@@ -42,7 +42,7 @@ def test_a_message_is_bytes_or_json():
         ({"source": "a b"}, "source"),
         ({"payload": float("nan")}, "payload"),
         ({"payload": object()}, "payload"),
-        ({"payload": "x" * 5000}, "payload"),
+        ({"payload": "x" * 65_535}, "payload"),
         ({"priority": "low"}, "priority"),
     ],
 )

@@ -35,7 +35,7 @@ def command_object() -> None:
 @click.argument("group")
 @click.argument("object_id", metavar="OBJECT")
 @click.option("--version", type=int, default=0, show_default=True, help="First version of the new sequence.")
-@click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
+@click.option("--payload", metavar="JSON", help="Payload of the version, in JSON; see --object-payload-bytes-max.")
 @click.option(
     "--removed",
     is_flag=True,
@@ -79,6 +79,7 @@ def reset(
             timeout_s=settings.publish_timeout_s,
             kafka_config=options,
             topics_prefix=settings.topics_prefix,
+            object_payload_bytes_max=settings.object_payload_bytes_max,
         ) as publisher,
         waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s),
     ):

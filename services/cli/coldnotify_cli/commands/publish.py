@@ -22,11 +22,11 @@ from coldnotify_cli.waiting_notice import waiting_notice
 @click.argument("group")
 @click.argument("object_id", metavar="OBJECT")
 @click.option("--version", type=int, help="Version, 0 to 2^63-1; default: the time in ms.")
-@click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
+@click.option("--payload", metavar="JSON", help="Payload of the version, in JSON; see --object-payload-bytes-max.")
 @click.option(
     "--payload-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File whose bytes are the payload, unchanged; at most 4 KiB.",
+    help="File whose bytes are the payload, unchanged.",
 )
 @click.option("--source", metavar="CLIENT", help="Client that caused the publish; it is not notified of it.")
 @click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which the payload is dropped.")
@@ -91,6 +91,7 @@ def command_publish(
             timeout_s=settings.publish_timeout_s,
             kafka_config=read_options(settings.kafka_config),
             topics_prefix=settings.topics_prefix,
+            object_payload_bytes_max=settings.object_payload_bytes_max,
         ) as publisher,
         noted(
             history,

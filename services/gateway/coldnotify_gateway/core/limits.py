@@ -12,6 +12,7 @@ from coldnotify_schemas.protocol import (
     KEEPALIVE_S_MAX,
     SYNC_CHUNKS_MAX,
 )
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 
 ASK_AGAIN_DOUBLINGS_MAX = 3
 """The interval between repeated questions doubles up to 8 times its length, because questions to an absent matcher pile
@@ -34,7 +35,8 @@ class Limits:
     high_water_bytes: int = 64 * 1024
     """A session with more bytes than this waiting to be written is slow. On a link measured as slow, the limit is
     lower."""
-    """Largest payload of a channel message that a client publishes."""
+    payload_bytes_max: int = PAYLOAD_BYTES_MAX
+    """Largest payload of a version that a client publishes."""
     before_hello_bytes_max: int = 4096
     """Largest total size of frames of unknown kinds before the Hello."""
     connections_max: int = 19_000

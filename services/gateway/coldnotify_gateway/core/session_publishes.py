@@ -338,9 +338,10 @@ class Publishing:
             expires_at=publish.expires_at or None,
             deleted=publish.deleted,
         )
-        record = carrying(record, publish.payload)
+        bytes_max = self._limits.payload_bytes_max
+        record = carrying(record, publish.payload, payload_bytes_max=bytes_max)
         value = encode_public_record(record)
-        parse_public_record(value, raw=record.is_raw)
+        parse_public_record(value, raw=record.is_raw, payload_bytes_max=bytes_max)
         key = object_key(session.domain, session.group, publish.object)
         headers = (
             *([priority_header()] if _is_high(publish) else ()),

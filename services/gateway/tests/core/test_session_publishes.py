@@ -73,6 +73,17 @@ def test_a_payload_of_any_bytes_is_written_in_base64_with_its_header(payload: by
     assert said.headers == (priority_header(), ("coldnotify-payload", b"base64"), arrival_header())
 
 
+def test_a_payload_is_as_long_as_is_set_and_the_limit_is_named() -> None:
+    bench = GatewayBench(Limits(payload_bytes_max=10_000))
+    wire = bench.live()
+    for payload in (b"1" * 10_001, b"\xff" * 10_001):
+        publish(bench, wire, Publish(request=1, object="lamp", payload=payload))
+        assert "payload: has 10001 bytes" in refusals(wire)[0].reason
+    publish(bench, wire, Publish(request=1, object="lamp", version=1, payload=b"1" * 10_000))
+    (said,) = bench.publications
+    assert len(said.value) > 10_000
+
+
 @pytest.mark.parametrize("priority", [PRIORITY_NORMAL, PRIORITY_HIGH])
 def test_without_a_version_it_is_one_by_arrival(priority: Priority) -> None:
     bench = GatewayBench()

@@ -27,6 +27,7 @@ ROW = PartRow(
     containers=2,
     ready_list="gateways_http",
     several="gateways",
+    flags=("--object-payload-bytes-max={payload_bytes_max}",),
     listeners=True,
     certificate=True,
     needed=True,

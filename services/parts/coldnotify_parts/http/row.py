@@ -31,6 +31,7 @@ ROW = PartRow(
         "--http-gateways-ca={ca}",
         "--directory-addresses={tcp},{web}",
         "--http-kafka-data={data}",
+        "--object-payload-bytes-max={payload_bytes_max}",
     ),
     certificate=True,
     needed=True,

@@ -28,7 +28,7 @@ ROW = PartRow(
     ready_key="matcher",
     ready_list="matchers",
     several="matchers",
-    flags=("--matcher-id=matcher-{number}",),
+    flags=("--matcher-id=matcher-{number}", "--object-payload-bytes-max={payload_bytes_max}"),
     stage=1,
     # Gateways and HTTP wait for a matcher by themselves, as when it dies. The stage matters for the stop: they stop
     # first.

@@ -8,8 +8,6 @@ export const VERSION_MAX = (1n << 63n) - 1n;
 const REQUEST_MAX = 2 ** 32 - 1;
 /** High priority, as in `Priority` of `schemas/wire.proto`. */
 const PRIORITY_HIGH = 1;
-/** Limit on a version's payload, as in the service. */
-const PAYLOAD_BYTES_MAX = 4096;
 
 const encoder = new TextEncoder();
 
@@ -65,9 +63,6 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
   }
   if (typeof deleted !== "boolean") throw new RangeError(`deleted: ${String(deleted)} is neither true nor false`);
   const data = payload === undefined || payload === null ? new Uint8Array() : bytesOf(payload);
-  if (data.length > PAYLOAD_BYTES_MAX) {
-    throw new RangeError(`payload: has ${data.length} bytes (at most ${PAYLOAD_BYTES_MAX} are allowed)`);
-  }
   return checkFrame({
     name: checkObject(objectId),
     isMessage: false,

@@ -18,7 +18,10 @@ from coldnotify_schemas.protocol import (
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
-"""Limit on a version's payload, the same as in coldnotify_schemas.records, which needs an extra."""
+"""Limit on a version's payload unless services are set to a higher one, the same as in coldnotify_schemas.records,
+which needs an extra."""
+LARGEST_PAYLOAD_BYTES = 64 * 1024
+"""The highest limit that services can have."""
 Fields = Mapping[str, Any]
 """The arguments of publish() after the object's name, by name: payload, version, source ..."""
 Many = Mapping[str, Fields] | Iterable[tuple[str, Fields]]
@@ -93,6 +96,7 @@ def version_of(
     source: str | None = None,
     traceparent: str | None = None,
     priority: str | None = None,
+    payload_bytes_max: int = LARGEST_PAYLOAD_BYTES,
 ) -> Outgoing:
     """Returns the version of these arguments. Raises ValueError, whose message begins with the field at fault.
 
@@ -104,8 +108,8 @@ def version_of(
     if not isinstance(deleted, bool):
         raise ValueError(f"deleted: {deleted!r} is neither True nor False")
     data = None if payload is None else _bytes(payload)
-    if data is not None and len(data) > PAYLOAD_BYTES_MAX:
-        raise ValueError(f"payload: has {len(data)} bytes (at most {PAYLOAD_BYTES_MAX} are allowed)")
+    if data is not None and len(data) > payload_bytes_max:
+        raise ValueError(f"payload: has {len(data)} bytes (at most {payload_bytes_max} are allowed)")
     return Outgoing(
         domain,
         group,
@@ -120,7 +124,15 @@ def version_of(
     )
 
 
-def versions_of(domain: str, group: str, objects: Many) -> list[Outgoing]:
+def check_payload_bytes_max(bytes_max: int) -> int:
+    """Returns a limit on versions' payloads that services can have. Raises ValueError for others."""
+    if not PAYLOAD_BYTES_MAX <= bytes_max <= LARGEST_PAYLOAD_BYTES:
+        words = f"is not from {PAYLOAD_BYTES_MAX} to {LARGEST_PAYLOAD_BYTES}"
+        raise ValueError(f"object_payload_bytes_max: {bytes_max!r} {words}")
+    return bytes_max
+
+
+def versions_of(domain: str, group: str, objects: Many, payload_bytes_max: int) -> list[Outgoing]:
     """Returns the versions of publish_many(), in order. Raises ValueError, whose message begins with the place of the
     one at fault, as in "objects[3]: version: ".
     """
@@ -128,18 +140,18 @@ def versions_of(domain: str, group: str, objects: Many) -> list[Outgoing]:
     versions = []
     for place, pair in enumerate(objects.items() if isinstance(objects, Mapping) else objects):
         try:
-            versions.append(_version_of_pair(domain, group, pair))
+            versions.append(_version_of_pair(domain, group, pair, payload_bytes_max))
         except ValueError as error:
             raise ValueError(f"objects[{place}]: {error}") from None
     return versions
 
 
-def _version_of_pair(domain: str, group: str, pair: Any) -> Outgoing:
+def _version_of_pair(domain: str, group: str, pair: Any, payload_bytes_max: int) -> Outgoing:
     match pair:
         case (name, Mapping() as fields):
             if unknown := sorted(map(str, fields.keys() - _FIELDS)):
                 raise ValueError(f"{unknown[0]}: no version has this field")
-            return version_of(domain, group, name, **fields)
+            return version_of(domain, group, name, **fields, payload_bytes_max=payload_bytes_max)
     raise ValueError(f"{pair!r:.80} is not a name with its fields")
 
 

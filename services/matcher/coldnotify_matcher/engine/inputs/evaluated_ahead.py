@@ -64,7 +64,7 @@ class EvaluatedAhead:
             f"{group}/{name}"
         ):
             return None
-        if parse_public_record(value, raw=raw).deleted:
+        if parse_public_record(value, raw=raw, payload_bytes_max=self._state.rules.payload_bytes_max).deleted:
             return None
         known = self._state.descriptions.of(group, name)
         description = None if known is None or known.version == NEVER else known.description

@@ -25,8 +25,8 @@ from coldnotify_matcher.engine.telling.conflation import Conflation
 from coldnotify_matcher.engine.writing.repairs import Repairs
 
 UNMADE_BYTES_MAX = 8192
-"""Maximum size of a record that is kept for an object: a payload keeps the whole record alive, and a longer one is
-mostly white space."""
+"""Maximum size of a record that is kept for an object, unless half of it is payload: the payload keeps the whole record
+alive, and the rest of a longer one is mostly white space."""
 
 
 class Intake:
@@ -82,7 +82,7 @@ class Intake:
                 state.forget_if_idle(obj)
             return
         try:
-            said, version = _understood(record, obj.version)
+            said, version = self._understood(record, obj.version)
         except InvalidRecord as error:
             obj.last_offset = max(obj.last_offset, record.offset)
             if record.value is None and obj.version != UNKNOWN and state.live and not merged:
@@ -130,14 +130,16 @@ class Intake:
         with it."""
         state, record, name = self._state, arrival.record, arrival.text
         key, value, offset = record.key, record.value, record.offset
-        if key is None or value is None or len(key) > OBJECT_BYTES_MAX or len(value) > UNMADE_BYTES_MAX:
+        if key is None or value is None or len(key) > OBJECT_BYTES_MAX:
             return False
         if not (arrival.readable and arrival.at_home and arrival.name) or name in state.objects:
             return False
         try:
-            said = parse_public_record(value, raw=record.raw)
+            said = self._parse(value, raw=record.raw)
             check_incarnation(said, offset)
         except ValueError:
+            return False
+        if len(value) > UNMADE_BYTES_MAX and len(value) > 2 * len(said.payload_bytes):
             return False
         version = said.version_at(record.timestamp_ms)
         if not 0 <= version <= VERSION_MAX or record.arrival:
@@ -230,23 +232,25 @@ class Intake:
             arrival.reject(invalid)
             return None
         if not arrival.at_home:
-            arrival.stray(lambda value: parse_public_record(value, raw=arrival.record.raw))
+            arrival.stray(lambda value: self._parse(value, raw=arrival.record.raw))
             return None
         return self._state.object_of(arrival.text)
 
+    def _understood(self, record: ObjectRecord, newest: int) -> tuple[PublicRecord, int]:
+        """Returns (record, version). `newest`: its object's newest version. Raises InvalidRecord."""
+        if record.value is None:
+            raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
+        said = self._parse(record.value, raw=record.raw)
+        check_incarnation(said, record.offset)
+        version = _version_of(record, said, newest)
+        if not 0 <= version <= VERSION_MAX:
+            raise InvalidRecord(
+                f"version: is missing, and the record's timestamp ({record.timestamp_ms}) cannot stand for it"
+            )
+        return said, version
 
-def _understood(record: ObjectRecord, newest: int) -> tuple[PublicRecord, int]:
-    """Returns (record, version). `newest`: its object's newest version. Raises InvalidRecord."""
-    if record.value is None:
-        raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
-    said = parse_public_record(record.value, raw=record.raw)
-    check_incarnation(said, record.offset)
-    version = _version_of(record, said, newest)
-    if not 0 <= version <= VERSION_MAX:
-        raise InvalidRecord(
-            f"version: is missing, and the record's timestamp ({record.timestamp_ms}) cannot stand for it"
-        )
-    return said, version
+    def _parse(self, value: bytes, *, raw: bool) -> PublicRecord:
+        return parse_public_record(value, raw=raw, payload_bytes_max=self._state.rules.payload_bytes_max)
 
 
 def _version_of(record: ObjectRecord, said: PublicRecord, newest: int) -> int:

@@ -7,6 +7,7 @@ from coldnotify_common.clocks import Trust, Trusting
 from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.whole_numbers import whole_number
 
@@ -90,6 +91,8 @@ class Rules:
     """An offline client that was not seen for so long is unregistered and forgotten; 0: never."""
     conflation: Intervals = field(default_factory=Intervals)
     retention: RetentionRules = field(default_factory=RetentionRules)
+    payload_bytes_max: int = PAYLOAD_BYTES_MAX
+    """Maximum size of a version's payload; a record with a larger one is rejected."""
     query_places: PlacesMax = field(default_factory=PlacesMax)
     """Limits of a partition's registered queries."""
     half_sets_bytes_max: int = 32 * 1024 * 1024
@@ -98,7 +101,6 @@ class Rules:
     """Objects in one record of the registrations topic. Tests set fewer, so that a client has several records."""
     retentions: Retentions = field(default_factory=Retentions)
     """By domain, the retention of its channels' log."""
-    """Maximum size of a channel's message; a larger one is rejected."""
     channel_bounds: ChannelBounds = field(default_factory=ChannelBounds)
     """Bounds of the memory for each log of channels."""
     ceilings: Ceilings = field(default_factory=Ceilings)

@@ -6,6 +6,8 @@ Stands for: intake, rejected
 import json
 
 import pytest
+from coldnotify_matcher.engine import Rules
+from coldnotify_matcher.engine.inputs.intake import UNMADE_BYTES_MAX
 from coldnotify_matcher.engine.objects.objects import UNKNOWN
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.partitioner import partition_of
@@ -273,3 +275,33 @@ def test_a_key_that_is_no_utf_8_is_not_that_of_an_object_whose_name_looks_alike(
     assert newest(bench, "a\N{REPLACEMENT CHARACTER}") == newest(bench, "a?") == newest(bench, "a") == (0, 1)
     (rejected,) = bench.log.rejected
     assert dict(rejected.headers)[REASON_HEADER].startswith(b"key: ")
+
+
+@pytest.mark.parametrize("payload_bytes_max", [4096, 5000, 65_536])
+def test_a_payload_may_be_as_long_as_is_set_live_and_loaded(payload_bytes_max: int) -> None:
+    bench = EngineBench(rules=Rules(payload_bytes_max=payload_bytes_max))
+    bench.opened("o")
+    payload = b'"%b"' % (b"x" * (payload_bytes_max - 2))
+    bench.publish("o", b'{"version":1,"payload":%b}' % payload)
+    bench.publish("o", b'{"version":2,"payload":"x%b}' % payload[1:])
+    bench.settle()
+    assert newest(bench) == (0, 1)
+    assert [(one.version, one.payload) for one in all_newest(bench)] == [(1, payload)]
+    assert reason(bench) == (
+        f"payload: has {payload_bytes_max + 1} bytes of JSON (at most {payload_bytes_max} are allowed)"
+    )
+    bench.load()
+    assert newest(bench) == (0, 1)
+    assert len(bench.log.rejected) == 1
+
+
+@pytest.mark.parametrize(("spaces", "unmade"), [(0, True), (60_000, True), (66_000, False)])
+def test_a_loaded_record_keeps_as_many_bytes_again_as_its_payload_has(spaces: int, unmade: bool) -> None:
+    bench = EngineBench(rules=Rules(payload_bytes_max=65_536))
+    bench.publish("small", b'{"version":1' + b" " * UNMADE_BYTES_MAX + b"}")
+    bench.publish("large", b'{"version":1,"payload":"%b"%b}' % (b"x" * 65_000, b" " * spaces))
+    # While it is live each is made. The next matcher loads them.
+    bench.load()
+    made = {obj.name for obj in bench.engine.state.objects.made()}
+    assert made == ({"small"} if unmade else {"small", "large"})
+    assert newest(bench, "large") == newest(bench, "small") == (0, 1)
