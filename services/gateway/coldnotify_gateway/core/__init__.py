@@ -1,6 +1,6 @@
 """The gateway's pure core: bytes, inbox records and time in; bytes and requests out. No I/O, no clock, no Kafka."""
 
-from coldnotify_gateway.core.dialects import CRC, DIALECTS, JSON, NAMES, RAW_CRC, RAW_NAMES
+from coldnotify_gateway.core.dialects import CRC, DIALECTS, JSON, MQTT, NAMES, RAW_CRC, RAW_NAMES
 from coldnotify_gateway.core.dialects.json import values_of
 from coldnotify_gateway.core.from_matcher import RecordIntake
 from coldnotify_gateway.core.gateway import Gateway
@@ -31,6 +31,7 @@ __all__ = [
     "CRC",
     "DIALECTS",
     "JSON",
+    "MQTT",
     "NAMES",
     "RAW_CRC",
     "RAW_NAMES",

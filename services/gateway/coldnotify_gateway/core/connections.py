@@ -175,6 +175,7 @@ class Connections:
             self._unidentified.discard(connection.peer)
             return []
         self.home_count -= connection.at_home
+        connection.reach()
         connection.view.remove(connection, now_s)
         return [self._requests.leave(connection)] if leave else []
 
@@ -189,7 +190,12 @@ class Connections:
         come_back: ComeBack = AS_YOU_LIKE,
     ) -> list[Output]:
         """Sends Close to the client, then ends the connection."""
-        refused = self.refuse(connection.peer, code, reason, connection.dialect, come_back)
+        if connection.device is not None:
+            self._counters.closes[code] += 1
+            said = connection.device.farewell(code, reason)
+            refused = [*([Send(connection.peer, said)] if said else ()), Finish(connection.peer)]
+        else:
+            refused = self.refuse(connection.peer, code, reason, connection.dialect, come_back)
         return [*refused, *self.remove(connection, now_s, leave=leave)]
 
     def refuse(

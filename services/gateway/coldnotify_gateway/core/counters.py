@@ -49,3 +49,12 @@ class Counters:
     publishes: Counter[str] = field(default_factory=Counter)
     """Clients' publishes by outcome: published, refused (temporarily), rejected."""
     failed_requests: Counter[str] = field(default_factory=Counter)
+
+    def delivered(self, deliveries: int, sent_bytes: int) -> None:
+        """Counts live notifications, and all their bytes."""
+        self.deliveries += deliveries
+        self.sent_bytes += sent_bytes
+
+    def slowed(self) -> None:
+        """Counts a session that has become slow."""
+        self.slow_phases += 1

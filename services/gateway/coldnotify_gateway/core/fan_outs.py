@@ -8,9 +8,11 @@ from coldnotify_schemas.internal_pb2 import FanOut
 
 from coldnotify_gateway.core import encoding, overtaking
 from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.dialects import MQTT
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Output, Overtake, Peer, SendAll, SendUrgent
 from coldnotify_gateway.core.partition_view import PartitionView
+from coldnotify_gateway.core.to_mqtt import ToDevice
 from coldnotify_gateway.core.told import Dialect, Frame
 
 _SESSION_BYTES = 4
@@ -20,20 +22,26 @@ View = PartitionView[Identified]
 class FanOuts:
     """Turns the matcher's fan-outs into writes to connections."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: Counters, to_device: ToDevice) -> None:
         self._counters = counters
+        self._to_device = to_device
 
     def of_object(self, view: View, fan_out: FanOut) -> list[Output]:
         """Sends a publish to the sessions of this partition that the fan-out lists."""
         newest, numbers = fan_out.newest, self._numbers(fan_out.sessions)
         if numbers is None:
             return []
+        devices = view.live[MQTT]
+        of_devices = [number for number in numbers if number in devices] if devices else []
+        told = self._to_device.of_object(view, fan_out, of_devices) if of_devices else []
         if fan_out.urgent:
-            return self._urgent(view, fan_out, numbers)
+            return told + self._urgent(view, fan_out, numbers)
         # This is the hot path: per session one dict lookup, then one write by the shell.
-        outputs: list[Output] = []
+        outputs: list[Output] = told
         delivered = 0
         for dialect, live in view.live.items():
+            if dialect is MQTT:
+                continue
             peers = [peer for peer in map(live.get, numbers) if peer is not None] if live else None
             if peers:
                 delivered += len(peers)
@@ -41,7 +49,7 @@ class FanOuts:
         counters = self._counters
         counters.fan_outs += 1
         counters.deliveries += delivered
-        counters.live_dropped += len(numbers) - delivered
+        counters.live_dropped += len(numbers) - delivered - len(of_devices)
         view.fanned_out(newest.offset, encoding.complete_of(newest))
         return outputs
 
@@ -65,6 +73,8 @@ class FanOuts:
         counters = self._counters
         counters.fan_outs += 1
         for session, (paging, since) in zip(map(view.sessions.get, numbers), known, strict=False):
+            if session is not None and session.device is not None:
+                continue  # it is told nothing ahead of its place
             if session is None or not session.welcomed:
                 counters.live_dropped += 1
                 continue
@@ -98,6 +108,11 @@ class FanOuts:
         outputs: list[Output] = []
         delivered = 0
         for encode, live in view.channels_live.items():
+            if encode is MQTT.encode:
+                of_devices = [number for number in numbers if number in live] if live else []
+                outputs += self._to_device.of_message(view, fan_out, of_devices) if of_devices else []
+                delivered += len(of_devices)
+                continue
             sessions = [session for session in map(live.get, numbers) if session is not None] if live else None
             if sessions:
                 delivered += len(sessions)

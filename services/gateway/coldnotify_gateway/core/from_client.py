@@ -68,12 +68,13 @@ class FromClient:
             if said.HasField("complete"):
                 session.applied(stream, said.complete)
             if said.page:
-                outputs += self._on_page_arrived(session, stream, said.page, now_s)
+                outputs += self.on_page_arrived(session, stream, said.page, now_s)
         if ack.page and session.catching:
-            outputs += self._on_page_arrived(session, session.objects, ack.page, now_s)
+            outputs += self.on_page_arrived(session, session.objects, ack.page, now_s)
         return outputs
 
-    def _on_page_arrived(self, session: Identified, stream: Stream, page: int, now_s: float) -> list[Output]:
+    def on_page_arrived(self, session: Identified, stream: Stream, page: int, now_s: float) -> list[Output]:
+        """Requests the next page, because the client has acknowledged this one."""
         if not stream.is_on_its_way(stream.number, page):
             return []
         # Pages of objects measure the link if there are any.

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, CompleteStream, Held, Inbox, Item, Opened
 from coldnotify_schemas.internal_protocol import FORMAT
+from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_schemas.wire_pb2 import KINDS_DESCRIPTIONS
 
 from coldnotify_gateway.core import encoding
@@ -13,6 +14,7 @@ from coldnotify_gateway.core.channels_stream import has_channels
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.freshness import Ages
+from coldnotify_gateway.core.from_mqtt import FromDevice
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Output, Send
 from coldnotify_gateway.core.pages import Pages
@@ -53,12 +55,14 @@ class FromMatcher:
         recovery: Recovery,
         pages: Pages,
         publishing: Publishing,
+        from_device: FromDevice,
         counters: Counters,
     ) -> None:
         self._id = gateway_id
         self._connections = connections
         self._requests = requests
         self._recovery = recovery
+        self._from_device = from_device
         self._counters = counters
         self._of_session: dict[str, _Handle] = {
             "opened": lambda session, item, now_s: self._on_opened(session, item.opened, now_s),
@@ -146,6 +150,8 @@ class FromMatcher:
                 # Its client has had its Welcome and would keep using a void cursor. Its next Welcome replaces it.
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, "its cursor is void", now_s)
             session.objects.begin_epoch(opened.epoch)
+        if session.device is not None and not session.device.connected:
+            session.begin_kept(opened)
         describes = bool(opened.kinds & KINDS_DESCRIPTIONS)
         if describes is not session.describes and announced and opened.in_sync:
             # A matcher of another release: the client would assume that it knows descriptions that it never received.
@@ -153,7 +159,8 @@ class FromMatcher:
             return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
         session.is_told_descriptions(describes=describes)
         stream = opened.streams[0] if opened.streams else None
-        if stream is not None and stream.HasField("epoch"):
+        begins = session.device is not None and not session.device.connected
+        if stream is not None and stream.HasField("epoch") and not begins:
             if announced:
                 reason = "its cursor of channels is void"
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
@@ -165,18 +172,26 @@ class FromMatcher:
             # From here on the matcher sends it no messages. If its channels stayed live, the gateway would trust the
             # positions in BeatAnswers, and would ignore the page that follows the whole set.
             doubted = self._recovery.doubt_channels(session, now_s)
+            if session.device is not None:
+                return [*self._from_device.sync(session, now_s), *doubted]
             return [Send(session.peer, [encoding.welcome(opened, encode, kinds_wanted=wanted)]), *doubted]
         session.in_sync(opened.digest)
         if stream is not None:
             session.follow_channels(stream.log)
         self._requests.expect_page(session, now_s)  # the first page follows at once
+        if session.device is not None:
+            return self._from_device.on_opened(session, opened, now_s)
         return [] if announced else [Send(session.peer, [encoding.welcome(opened, encode, kinds_wanted=wanted)])]
 
     def _on_answered(self, session: Identified, answered: Answered, now_s: float) -> list[Output]:
         if answered.request:
             session.quota.answered()
             session.claim.answered(answered.digest)
-        outputs: list[Output] = [Send(session.peer, encoding.answer(answered, session.dialect))]
+        outputs: list[Output]
+        if session.device is not None:
+            outputs = self._from_device.on_answered(session, answered, now_s)
+        else:
+            outputs = [Send(session.peer, encoding.answer(answered, session.dialect))]
         if answered.catch_up and session.live:
             # In any other state later pages contain the missing versions.
             outputs += self._recovery.catch_up(session, session.objects, now_s)
@@ -193,6 +208,9 @@ class FromMatcher:
         if closed.code == CloseCode.ABOVE_AGREEMENT and session.opened:
             # A new matcher handles the first Open again, and now counts too many sessions. Admitted sessions stay.
             return self._recovery.announce(session, now_s)
+        if session.device is not None and closed.code == CloseCode.NOT_ALLOWED:
+            # Its proof was accepted here: the name is that of a client of the device protocol.
+            session.device.blame(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
         return self._connections.close(session, closed.code, closed.reason, now_s, leave=False)
 
     def _on_beat(self, view: View, beat: BeatAnswer, now_s: float) -> list[Output]:

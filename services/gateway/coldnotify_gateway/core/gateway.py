@@ -25,6 +25,7 @@ from coldnotify_gateway.core.fan_outs import FanOuts
 from coldnotify_gateway.core.freshness import STALE_S
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.from_matcher import FromMatcher, RecordIntake
+from coldnotify_gateway.core.from_mqtt import FromDevice, HomeOf, nowhere
 from coldnotify_gateway.core.hello_pace import HelloPace, WaitingHello
 from coldnotify_gateway.core.hello_refusals import CUT_OFF_NOT_HERE_S, HelloRefusals
 from coldnotify_gateway.core.identified import Identified
@@ -36,6 +37,7 @@ from coldnotify_gateway.core.recovery import Recovery
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.session_publishes import AskedAgreements, Publishing, WithoutLimits
 from coldnotify_gateway.core.timers import NEVER_S, Timers
+from coldnotify_gateway.core.to_mqtt import ToDevice
 from coldnotify_gateway.core.told import Dialect, size_of
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation, of_frame_error
@@ -60,6 +62,8 @@ class Gateway:
     requests.
 
     `retentions`, `topics`: decide the topic of a domain's channels. `agreements`: the limits of domains' tenants.
+
+    `home_of`: says where MQTT connections belong.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Gateway:
         retentions: Retentions = EVERYWHERE_A_DAY,
         agreements: AskedAgreements = NOTHING_AGREED,
         topics: TopicNames | None = None,
+        home_of: HomeOf = nowhere,
     ) -> None:
         self.id = gateway_id
         self.inbox = inbox
@@ -86,14 +91,28 @@ class Gateway:
         )
         self._recovery = Recovery(self._connections, self._requests, limits, self.counters)
         self._from_client = FromClient(self._connections, self._requests, self._publishing)
-        self._fan_outs = FanOuts(self.counters)
+        to_device = ToDevice(self._recovery, self._from_client, self.counters)
+        self._to_device = to_device
+        self._from_device = FromDevice(
+            self._connections,
+            self._requests,
+            self._publishing,
+            self._from_client,
+            to_device,
+            limits,
+            self._timers,
+            self._on_hello,
+            home_of,
+        )
+        self._fan_outs = FanOuts(self.counters, to_device)
         self._from_matcher = FromMatcher(
             gateway_id,
             self._connections,
             self._requests,
             self._recovery,
-            Pages(self._requests, self._recovery, self._from_client, self.counters),
+            Pages(self._requests, self._recovery, self._from_client, to_device, self.counters),
             self._publishing,
+            self._from_device,
             self.counters,
         )
         self._hello_refusals = HelloRefusals()
@@ -227,6 +246,8 @@ class Gateway:
         if connection is None:
             return []
         self.counters.received_bytes += len(data)
+        if connection.device is not None:
+            return self._counted(self._from_device.on_bytes(connection, connection.device, data, now_s))
         if isinstance(connection, Identified):
             complete = ack_complete(data)
             connection.hear(now_s)
@@ -255,8 +276,9 @@ class Gateway:
         if connection.kept is not None:
             return self._keep(connection, body)
         hello = connection.on_frame(body)
-        if hello is None:
-            return []
+        return [] if hello is None else self._on_hello(connection, hello, len(body), now_s)
+
+    def _on_hello(self, connection: Unidentified, hello: Hello, size_bytes: int, now_s: float) -> list[Output]:
         self._check_hello(hello)
         publish_right = self._admit(connection.peer, hello)
         if self._pace.takes_at_once(now_s):
@@ -265,7 +287,7 @@ class Gateway:
         if self._pace.full:
             reason = "too many clients wait for their turn"
             raise Violation(CloseCode.OVERLOADED, reason, ComeBack(retry_after_s=seconds))
-        self._pace.wait(WaitingHello(connection.peer, hello, publish_right, len(body)))
+        self._pace.wait(WaitingHello(connection.peer, hello, publish_right, size_bytes))
         self._connections.wait(connection)
         return [Send(connection.peer, [encoding.wait(seconds, (connection.dialect or CRC).encode)])]
 
@@ -308,6 +330,8 @@ class Gateway:
             self.counters.hellos_new += 1
         session = self._connections.identify(connection, hello, now_s, publish_right)
         output = self._requests.open(session, now_s)
+        if session.device is not None:
+            self._from_device.begun(session, now_s)
         self._timers.look_at(session, now_s)
         return [output]
 
@@ -319,15 +343,21 @@ class Gateway:
     def on_blocked(self, peer: Peer, now_s: float) -> None:
         """Makes a live session slow, because more bytes than the high-water mark wait to be written."""
         session = self._connections.by_peer.get(peer)
-        if isinstance(session, Identified) and session.block():
+        if not isinstance(session, Identified):
+            return
+        if session.device is not None:
+            session.device.fill()
+        if session.block():
             session.link.fills(now_s)
-            self.counters.slow_phases += 1
+            self.counters.slowed()
 
     def on_drained(self, peer: Peer, now_s: float) -> list[Output]:
         """Catches a slow session up, because fewer bytes than the low-water mark wait to be written."""
         session = self._connections.by_peer.get(peer)
         if not isinstance(session, Identified):
             return []
+        if session.device is not None:
+            return self._counted(self._to_device.drained(session, now_s))
         session.drain()
         outputs: list[Output] = []
         if session.channels is not None and session.channels.slow:
@@ -415,7 +445,10 @@ class Gateway:
         session = self._connections.by_peer.get(publication.peer)
         if not isinstance(session, Identified) or session.number != publication.session:
             return []  # it has ended; in its next session the client repeats unanswered publishes
-        return self._counted(self._publishing.on_result(session, publication.number, Result(offset, reason), now_s))
+        outputs = self._publishing.on_result(session, publication.number, Result(offset, reason), now_s)
+        if session.device is not None:
+            outputs += self._from_device.on_results(session, now_s)
+        return self._counted(outputs)
 
     # --- time
 
@@ -460,7 +493,10 @@ class Gateway:
             outputs += self._recovery.again(connection, now_s)
         if connection.channels is not None and connection.channels.due_s <= now_s:
             outputs += self._requests.channels_again(connection, now_s)
-        return outputs + self._publishing.on_due(connection, now_s)
+        outputs += self._publishing.on_due(connection, now_s)
+        if connection.device is not None and self._connections.by_peer.get(connection.peer) is connection:
+            outputs += self._from_device.on_due(connection, now_s)
+        return outputs
 
     def _periodic(self, now_s: float) -> list[Output]:
         outputs: list[Output] = []

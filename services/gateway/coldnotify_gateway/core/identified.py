@@ -10,6 +10,7 @@ from __future__ import annotations
 from sys import intern
 
 from coldnotify_common.security.publish_rights import NO_NAME, PublishRight
+from coldnotify_schemas.internal_pb2 import Opened
 from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_AT_HOME,
@@ -39,6 +40,9 @@ from coldnotify_gateway.core.told import Dialect
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.waiting_publishes import SessionPublishes
 
+MQTT_PAGE_BYTES = 4096
+"""Size of an MQTT session's pages: one waits here while the client acknowledges."""
+
 
 class Identified:
     """One session. Its registrations are not here, because the matcher holds them."""
@@ -58,6 +62,7 @@ class Identified:
         "connected_s",
         "describes",
         "descriptions",
+        "device",
         "dialect",
         "domain",
         "doubted",
@@ -92,6 +97,8 @@ class Identified:
         self.address = before.address
         self.connected_s = before.connected_s
         self.frames = before.frames
+        self.device = before.device
+        """The MQTT side of the session; None: its client speaks the device protocol."""
         self.number = number
         self.view = view
         # A gateway's many clients share few domains and groups: each name is stored once.
@@ -145,6 +152,8 @@ class Identified:
     @property
     def silent_s(self) -> float:
         """Returns the time at which the session ends if its client sends nothing until then."""
+        if self.device is not None:
+            return self.heard_s + self.device.silence_s
         keepalive_s = self._keepalive_s
         return self.heard_s + SILENCE_FACTOR * keepalive_s + min(SILENCE_EXTRA_S, keepalive_s)
 
@@ -154,6 +163,8 @@ class Identified:
         due_s = min(self.silent_s, question.answer_due_s, question.wait_due_s)
         if self._publishes is not None:
             due_s = min(due_s, self._publishes.due_s)
+        if self.device is not None:
+            due_s = min(due_s, self.device.wake_s)
         return due_s if self.channels is None else min(due_s, self.channels.due_s)
 
     @property
@@ -199,6 +210,11 @@ class Identified:
         channels = self.channels
         of_channels = None if channels is None or not channels.live else age_said(self.as_of_s(channels), now_s)
         return AgesSaid(age_said(self.as_of_s(self.objects), now_s), of_channels)
+
+    @property
+    def page_bytes(self) -> int:
+        """Returns the size of its next page."""
+        return self.link.page_bytes if self.device is None else MQTT_PAGE_BYTES
 
     @property
     def welcomed(self) -> bool:
@@ -324,6 +340,25 @@ class Identified:
             self._quota.forgive()
         self.question.answered()
         self.objects.open()
+
+    def reach(self) -> None:
+        """Notes that an MQTT device that owes no acknowledgement has applied everything of its live streams."""
+        if self.device is None or not self.device.deliveries.nothing_owed:
+            return
+        for stream in self.streams:
+            if stream.live:
+                self.applied(stream, self.complete_in(stream))
+
+    def begin_kept(self, opened: Opened) -> None:
+        """Begins at the cursors that the service has kept for its client."""
+        if opened.kept.HasField("complete"):
+            self.objects.begin_at(opened.kept.complete)
+        for stream in opened.streams[:1]:
+            channels = self.follow_channels(stream.log)
+            if stream.HasField("epoch"):
+                channels.begin_epoch(stream.epoch)
+            if stream.HasField("complete"):
+                channels.begin_at(stream.complete)
 
     def not_in_sync(self, now_s: float) -> None:
         """Handles an Opened not in sync. The client must send its whole set."""

@@ -10,16 +10,25 @@ from coldnotify_gateway.core.outputs import Output, Overtake, Send
 from coldnotify_gateway.core.recovery import Recovery
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.stream import NONE, Stage, Stream
+from coldnotify_gateway.core.to_mqtt import ToDevice
 from coldnotify_gateway.core.told import Frame, size_of
 
 
 class Pages:
     """Handles pages. Those of objects and of channels differ in their frames, and in when they measure the link."""
 
-    def __init__(self, requests: RequestMaker, recovery: Recovery, from_client: FromClient, counters: Counters) -> None:
+    def __init__(
+        self,
+        requests: RequestMaker,
+        recovery: Recovery,
+        from_client: FromClient,
+        to_device: ToDevice,
+        counters: Counters,
+    ) -> None:
         self._requests = requests
         self._recovery = recovery
         self._from_client = from_client
+        self._to_device = to_device
         self._counters = counters
 
     def on_page(self, session: Identified, stream: Stream | None, page: Page, now_s: float) -> list[Output]:
@@ -44,6 +53,8 @@ class Pages:
         complete = page.complete if page.HasField("complete") else NONE
         complete = max((complete, *map(encoding.complete_of, page.newest)))
         session.arrived(stream, complete, page.paging, last=page.last)
+        if session.device is not None:
+            return self._to_device_page(session, stream, page, now_s)
         frames = self._of_objects(session, page, now_s) if of_objects else self._of_entries(session, page, now_s)
         outputs: list[Output] = [Send(session.peer, frames)]
         if not page.last:
@@ -53,6 +64,17 @@ class Pages:
         if page.urgent:
             # The page begins with its urgent messages. Pages of objects may wait ahead of it.
             outputs.append(Overtake([session.peer], tuple(page.urgent)))
+        return outputs
+
+    def _to_device_page(self, session: Identified, stream: Stream, page: Page, now_s: float) -> list[Output]:
+        """Hands a page over to an MQTT device, which acknowledges other things than pages."""
+        outputs: list[Output] = []
+        if stream is session.objects:
+            self._channels_complete(session, page)
+            session.question.answered()
+        outputs += self._to_device.on_page(session, stream, page, now_s)
+        if page.last and stream is session.objects:
+            outputs += self._from_client.check_digest(session, now_s)
         return outputs
 
     def _of_objects(self, session: Identified, page: Page, now_s: float) -> list[Frame]:

@@ -77,10 +77,11 @@ class RequestMaker:
             again=again,
             never_opened=again and not session.opened,
             acked=or_none(session.objects.acked) if again else None,
-            page_bytes=session.link.page_bytes,
+            page_bytes=session.page_bytes,
             descriptions=session.descriptions,
             channels_in_order=session.channels_in_order,
             all_unsettled=session.all_unsettled and not session.opened,
+            kept=None if session.device is None else session.device.kept(again=session.opened),
         )
         if channels is not None:
             said.streams.add(
@@ -229,7 +230,10 @@ class RequestMaker:
         """Makes a Leave for a session that has ended."""
         # Before the Opened the client's offset may belong to another epoch.
         objects = session.objects
-        said = Leave(complete=or_none(objects.acked), epoch=objects.epoch) if session.opened else Leave()
+        expiry_s = None if session.device is None else session.device.expiry_s
+        said = Leave(expiry_s=expiry_s)
+        if session.opened:
+            said = Leave(complete=or_none(objects.acked), epoch=objects.epoch, expiry_s=expiry_s)
         channels = session.channels
         if channels is not None and session.opened and channels.acked != NONE:
             said.streams.add(log=channels.log or 0, epoch=channels.epoch, complete=channels.acked)
@@ -272,7 +276,7 @@ class RequestMaker:
     def _ask_page(self, session: Identified, stream: Stream, page: int) -> Output:
         """Requests a page. `page`: the page that the client has acknowledged; 0: begins a row at the client's
         position."""
-        cursor, page_bytes = or_none(stream.complete), session.link.page_bytes
+        cursor, page_bytes = or_none(stream.complete), session.page_bytes
         paging = stream.paging if page else 0
         said = CatchUp(
             cursor=cursor, ask=stream.number, page=page, epoch=stream.epoch, page_bytes=page_bytes, paging=paging

@@ -178,7 +178,9 @@ class Publishing:
         while (taken := own.take_published()) is not None:
             publish, offset = taken
             self._counters.publishes["published"] += 1
-            if publish.request:
+            if session.device is not None:
+                outputs.append(Send(session.peer, session.device.published(publish.request)))
+            elif publish.request:
                 published = Published(request=publish.request, offset=offset)
                 outputs.append(Send(session.peer, [plain(GatewayFrame(published=published), session.dialect.encode)]))
         if (reason := own.failure()) is not None:
@@ -296,6 +298,9 @@ class Publishing:
     ) -> list[Output]:
         self._counters.publishes["refused" if retry_ms else "rejected"] += 1
         if not publish.request:
+            return []
+        if session.device is not None:
+            session.device.refused(publish.request, reason, for_now=bool(retry_ms))
             return []
         said = NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms, clock_ms=clock_ms)
         return [Send(session.peer, [plain(GatewayFrame(not_published=said), session.dialect.encode)])]

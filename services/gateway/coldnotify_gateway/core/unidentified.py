@@ -6,7 +6,9 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, FrameError, parse_client_frame
 from coldnotify_schemas.wire_pb2 import Hello
 
+from coldnotify_gateway.core.dialects import MQTT
 from coldnotify_gateway.core.limits import Limits
+from coldnotify_gateway.core.mqtt.device import MqttSide
 from coldnotify_gateway.core.outputs import Peer
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Dialect
@@ -21,6 +23,7 @@ class Unidentified:
         "_skipped_bytes_max",
         "address",
         "connected_s",
+        "device",
         "dialect",
         "frames",
         "handshake_due_s",
@@ -36,6 +39,8 @@ class Unidentified:
         self.address = intern(address)  # behind a proxy, all connections share one address
         self.connected_s = now_s
         self.handshake_due_s = now_s + limits.handshake_s
+        self.device = MqttSide(limits.frame_bytes_max) if dialect is MQTT else None
+        """The MQTT side of the connection; None: it is of the device protocol."""
         self.frames = FrameBuffer(limits.frame_bytes_max)
         self.wake_s = NEVER_S
         self.kept: list[bytes] | None = None

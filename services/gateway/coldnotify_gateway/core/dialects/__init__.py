@@ -6,8 +6,9 @@ for names.
 
 from coldnotify_gateway.core.dialects.framed import CRC, NAMES, RAW_CRC, RAW_NAMES
 from coldnotify_gateway.core.dialects.json import JSON
+from coldnotify_gateway.core.dialects.mqtt import MQTT
 from coldnotify_gateway.core.told import Dialect
 
-__all__ = ["CRC", "DIALECTS", "JSON", "NAMES", "RAW_CRC", "RAW_NAMES"]
+__all__ = ["CRC", "DIALECTS", "JSON", "MQTT", "NAMES", "RAW_CRC", "RAW_NAMES"]
 
-DIALECTS: tuple[Dialect, ...] = (CRC, NAMES, RAW_CRC, RAW_NAMES, JSON)
+DIALECTS: tuple[Dialect, ...] = (CRC, NAMES, RAW_CRC, RAW_NAMES, JSON, MQTT)

@@ -11,6 +11,7 @@ from coldnotify_gateway.core import (
     CRC,
     DIALECTS,
     JSON,
+    MQTT,
     NAMES,
     RAW_CRC,
     RAW_NAMES,
@@ -113,10 +114,10 @@ def kinds(values: Sequence[GatewayFrame]) -> list[str]:
 
 
 def test_the_table_lists_each_dialect_once_those_of_one_encoding_together():
-    assert (CRC, NAMES, RAW_CRC, RAW_NAMES, JSON) == DIALECTS, "fan-outs are written in this order"
-    assert [dialect.name for dialect in DIALECTS] == ["crc", "names", "raw crc", "raw names", "json"]
-    assert [dialect.by_name for dialect in DIALECTS] == [False, True, False, True, True]
-    assert [dialect.raw for dialect in DIALECTS] == [False, False, True, True, True]
+    assert (CRC, NAMES, RAW_CRC, RAW_NAMES, JSON, MQTT) == DIALECTS, "fan-outs are written in this order"
+    assert [dialect.name for dialect in DIALECTS] == ["crc", "names", "raw crc", "raw names", "json", "mqtt"]
+    assert [dialect.by_name for dialect in DIALECTS] == [False, True, False, True, True, True]
+    assert [dialect.raw for dialect in DIALECTS] == [False, False, True, True, True, True]
 
 
 def test_each_frame_of_a_session_is_a_value():

@@ -1,0 +1,212 @@
+"""Packets that an MQTT device was sent and has not acknowledged: a row for each stream, and the identifiers in use.
+
+An entry of a row is a packet, with what the client is complete to once it and all before it are acknowledged. So the
+acknowledged cursor is the `complete` of the longest acknowledged beginning, whatever order the client acknowledges in.
+The end of a page is an entry, too: the page is acknowledged when everything before its end is.
+
+What does not fit below the Receive Maximum waits, behind it all that comes later. Only one page of a stream is ever on
+its way, so that is bounded.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX
+
+from coldnotify_gateway.core.mqtt.held_filters import Manner
+from coldnotify_gateway.core.stream import NONE
+
+IN_FLIGHT_MAX = 1000
+"""Most packets of one session that are not acknowledged, whatever its Receive Maximum."""
+_OFFSETS_MAX = 1000
+"""Most offsets above `complete` that are remembered, so that nothing is sent twice on one connection."""
+_OFFSETS_LOOK = 64
+"""With more offsets than this, those that `complete` has passed are forgotten."""
+
+
+class Due(NamedTuple):
+    """A message, or the end of a page, in the order in which a device is told."""
+
+    place: int
+    """The index of its stream."""
+    complete: int = NONE
+    """The offset up to which the client is complete once it has this and all before it; NONE: it moves no cursor."""
+    page: int = 0
+    """The number of the page that ends here; 0: none does."""
+    topic: str = ""
+    """"": nothing is sent."""
+    payload: bytes = b""
+    manner: Manner = Manner(0, retain=False)
+    missed: str = ""
+    """Words about messages that are missing before it; "": none is."""
+
+
+@dataclass(slots=True, eq=False)
+class _Sent:
+    complete: int
+    page: int
+    acknowledged: bool
+
+    def take(self) -> None:
+        self.acknowledged = True
+
+
+class SettledPart(NamedTuple):
+    """The news of a row: a client has acknowledged so much of a stream."""
+
+    complete: int
+    """NONE: no cursor has moved."""
+    pages: tuple[int, ...]
+
+
+_NOTHING_NEW = SettledPart(NONE, ())
+
+
+class SentRow:
+    """The packets of one stream, in order, from the first entry that is not acknowledged."""
+
+    __slots__ = ("_entries", "_offsets")
+
+    def __init__(self) -> None:
+        self._entries: deque[_Sent] = deque()
+        self._offsets: set[int] = set()
+
+    def __len__(self) -> int:
+        """The number of entries that are not settled."""
+        return len(self._entries)
+
+    def take_offset(self, offset: int, complete: int) -> bool:
+        """Notes that this offset is sent. Returns false if it was on this connection already.
+
+        `complete`: what the client has been sent of the stream. By it, and not by the highest offset, because versions
+        that were held back follow later ones.
+        """
+        offsets = self._offsets
+        if offset <= complete or offset in offsets:
+            return False
+        if len(offsets) >= _OFFSETS_LOOK:
+            self._offsets = offsets = {one for one in offsets if one > complete}
+            while len(offsets) >= _OFFSETS_MAX:
+                offsets.remove(min(offsets))
+        offsets.add(offset)
+        return True
+
+    def sent(self, due: Due, *, acknowledged: bool) -> _Sent:
+        """Adds an entry."""
+        entry = _Sent(due.complete, due.page, acknowledged)
+        self._entries.append(entry)
+        return entry
+
+    def settle(self) -> SettledPart:
+        """Removes the acknowledged beginning, and returns what it says."""
+        entries = self._entries
+        if not entries or not entries[0].acknowledged:
+            return _NOTHING_NEW
+        complete, pages = NONE, []
+        while entries and entries[0].acknowledged:
+            entry = entries.popleft()
+            complete = max(complete, entry.complete)
+            if entry.page:
+                pages.append(entry.page)
+        return SettledPart(complete, tuple(pages))
+
+
+class Deliveries:
+    """The rows of one session, and what waits for a place below its Receive Maximum."""
+
+    __slots__ = ("_in_flight", "_last_id", "_unwritten", "_waiting", "receive_max", "rows")
+
+    def __init__(self, receive_max: int = IN_FLIGHT_MAX) -> None:
+        self.receive_max = min(receive_max, IN_FLIGHT_MAX)
+        self.rows = SentRow(), SentRow()
+        """By the place of the stream."""
+        self._in_flight: dict[int, _Sent] = {}
+        self._unwritten: list[_Sent] = []
+        """Packets of QoS 0 that the socket has not taken yet."""
+        self._waiting: deque[Due] = deque()
+        self._last_id = 0
+
+    @property
+    def free(self) -> int:
+        """Returns how many more packets of QoS 1 may be sent."""
+        return self.receive_max - len(self._in_flight)
+
+    @property
+    def takes(self) -> bool:
+        """Returns true if a live message can be sent now, whatever its QoS."""
+        return not self._waiting and len(self._in_flight) < self.receive_max
+
+    @property
+    def takes_again(self) -> bool:
+        """Returns true if a session that was full can be caught up: half of its places are free."""
+        return not self._waiting and 2 * self.free >= self.receive_max
+
+    @property
+    def waits(self) -> bool:
+        """Returns true if something waits for a place."""
+        return bool(self._waiting)
+
+    @property
+    def nothing_owed(self) -> bool:
+        """Returns true if everything that was sent is acknowledged."""
+        return not self._waiting and not any(map(len, self.rows))
+
+    def wait(self, due: Due) -> None:
+        """Adds what is to be sent, behind everything that waits."""
+        self._waiting.append(due)
+
+    def take(self, *, written: bool) -> Iterator[tuple[Due, int]]:
+        """Yields what may be sent now, each with its packet identifier, or 0. `written`: the socket takes bytes."""
+        waiting = self._waiting
+        while waiting:
+            due = waiting[0]
+            sends = bool(due.topic)
+            if sends and due.manner.qos and not self.free:
+                return
+            waiting.popleft()
+            if sends and due.manner.qos:
+                packet_id = self._free_id()
+                self.send(due, packet_id)
+                yield due, packet_id
+                continue
+            entry = self.rows[due.place].sent(due, acknowledged=written or not sends)
+            if not entry.acknowledged:
+                self._unwritten.append(entry)
+            if sends:
+                yield due, 0
+
+    def send(self, due: Due, packet_id: int) -> None:
+        """Notes that a message was sent with this identifier; 0: with QoS 0, and the socket took it."""
+        entry = self.rows[due.place].sent(due, acknowledged=not packet_id)
+        if packet_id:
+            self._in_flight[packet_id] = entry
+
+    def is_free_id(self, packet_id: int) -> bool:
+        """Returns true if no packet in flight has this identifier."""
+        return packet_id not in self._in_flight
+
+    def other_id(self) -> int:
+        """Returns an identifier that no packet in flight has."""
+        return self._free_id()
+
+    def acknowledge(self, packet_id: int) -> bool:
+        """Handles a PUBACK. Returns false if no packet in flight has its identifier."""
+        entry = self._in_flight.pop(packet_id, None)
+        if entry is None:
+            return False
+        entry.take()
+        return True
+
+    def drained(self) -> None:
+        """Notes that the socket has taken what was sent."""
+        for entry in self._unwritten:
+            entry.take()
+        self._unwritten.clear()
+
+    def _free_id(self) -> int:
+        while True:  # fewer are in flight than there are
+            self._last_id = self._last_id % PACKET_ID_MAX + 1
+            if self._last_id not in self._in_flight:
+                return self._last_id

@@ -1,0 +1,291 @@
+"""The MQTT side of a connection, from its first byte: the packets' buffer, the words of its CONNECT, and, once it is a
+session, its filters, deliveries, requests and publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coldnotify_schemas.internal_pb2 import Kept
+from coldnotify_schemas.mqtt.encoding import encode
+from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
+from coldnotify_schemas.mqtt.packets import Connect, Packet, PubAck
+from coldnotify_schemas.mqtt.parsing import PacketBuffer
+from coldnotify_schemas.mqtt.properties import NO_PROPERTIES, Properties
+from coldnotify_schemas.mqtt.reasons import ReasonCode
+from coldnotify_schemas.wire_pb2 import Register, Unregister
+
+from coldnotify_gateway.core.mqtt import farewells
+from coldnotify_gateway.core.mqtt.deliveries import IN_FLIGHT_MAX, Deliveries
+from coldnotify_gateway.core.mqtt.device_publishes import DevicePublishes, PubackDue
+from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, HeldFilters
+from coldnotify_gateway.core.timers import NEVER_S
+from coldnotify_gateway.core.told import Frame
+
+KEEPALIVE_MAX_S = 3600
+"""Longest keepalive that a client of MQTT 5.0 may have, and that of one that says none."""
+EXPIRES_NEVER_S = 0xFFFF_FFFF
+KEEPALIVES_MISSED_MAX = 1.5
+"""A device is given up after so many keepalives without a packet."""
+_PROTOCOLS = {ProtocolVersion.MQTT_3_1_1: "mqtt 3.1.1", ProtocolVersion.MQTT_5: "mqtt 5.0"}
+
+
+class Request(NamedTuple):
+    """A Register or an Unregister that the matcher has not answered."""
+
+    register: Register | None = None
+    unregister: Unregister | None = None
+
+
+@dataclass(slots=True, eq=False)
+class SubscribeAsked:
+    """A SUBSCRIBE or an UNSUBSCRIBE that is not answered. The service may take it in several requests."""
+
+    packet_id: int
+    filters: tuple[str, ...]
+    """In the client's order."""
+    codes: dict[str, ReasonCode]
+    """By the filter: what is known of the answer."""
+    unsubscribes: bool = False
+    open: dict[int, Request] = field(default_factory=dict)
+    """The requests without an answer, by number."""
+
+    @property
+    def reasons(self) -> tuple[ReasonCode, ...]:
+        """Returns the code for each filter, in order."""
+        return tuple(self.codes[one] for one in self.filters)
+
+
+class MqttSide:
+    """The MQTT side of one connection. Times are seconds of the core's clock."""
+
+    __slots__ = (
+        "_last_request",
+        "_reason",
+        "_rejected",
+        "asking",
+        "assigned_id",
+        "buffer",
+        "clean",
+        "connected",
+        "deliveries",
+        "due_s",
+        "expiry_s",
+        "filters",
+        "keepalive_is_ours",
+        "keepalive_s",
+        "missed",
+        "packet_bytes_max",
+        "ping_due_s",
+        "pings",
+        "protocol",
+        "publishes",
+        "repeat_s",
+        "socket_full",
+        "woken",
+    )
+
+    def __init__(self, packet_bytes_max: int) -> None:
+        """`packet_bytes_max`: of a packet that the client sends."""
+        self.buffer = PacketBuffer(packet_bytes_max)
+        self.protocol: ProtocolVersion | None = None
+        """None: no CONNECT has come yet."""
+        self.assigned_id = ""
+        """The client identifier that it got, because it said none."""
+        self.clean = True
+        self.expiry_s = 0
+        self.keepalive_s = 0
+        """0: none."""
+        self.keepalive_is_ours = False
+        """It is another one than the client said."""
+        self.packet_bytes_max: int | None = None
+        """Most bytes of a packet that the client takes; None: any."""
+        self.connected = False
+        """Its CONNACK was sent."""
+        self.filters: HeldFilters = NO_FILTERS
+        self.deliveries = Deliveries()
+        self.asking: list[SubscribeAsked] = []
+        self.publishes = DevicePublishes()
+        self.socket_full = False
+        self.woken = False
+        """Its first PINGREQ was answered, or is waiting."""
+        self.pings = 0
+        """PINGREQs that are answered once nothing lacks."""
+        self.ping_due_s = NEVER_S
+        """The time at which they are answered anyway."""
+        self.due_s = NEVER_S
+        """The time by which the matcher must have answered the CONNECT."""
+        self.repeat_s = NEVER_S
+        """The time at which requests without an answer are repeated."""
+        self.missed: dict[int, str] = {}
+        """Words about missing messages, by the hash of the filter, until a message of it is sent."""
+        self._last_request = 0
+        self._reason: ReasonCode | None = None
+        self._rejected: list[tuple[int, str]] = []
+
+    @property
+    def is_5(self) -> bool:
+        """Returns true for MQTT 5.0."""
+        return self.protocol is ProtocolVersion.MQTT_5
+
+    @property
+    def wake_s(self) -> float:
+        """Returns the time of its next timed work."""
+        return min(self.due_s, self.repeat_s, self.ping_due_s, self.publishes.again_s)
+
+    @property
+    def silence_s(self) -> float:
+        """Returns the time without a packet after which it is given up."""
+        return KEEPALIVES_MISSED_MAX * self.keepalive_s if self.keepalive_s else NEVER_S
+
+    def connect(self, connect: Connect, keepalive_max_s: int = KEEPALIVE_MAX_S) -> None:
+        """Takes what a CONNECT says. `keepalive_max_s`: the service's bound."""
+        said = connect.properties
+        self.protocol = connect.protocol
+        self.clean = connect.clean_start
+        if self.is_5:
+            self.expiry_s = said.session_expiry_s or 0
+            self.packet_bytes_max = said.packet_bytes_max
+            longest_s = min(keepalive_max_s, KEEPALIVE_MAX_S)
+            self.keepalive_s = min(connect.keep_alive_s or longest_s, longest_s)
+            self.keepalive_is_ours = self.keepalive_s != connect.keep_alive_s
+        else:
+            self.expiry_s = 0 if connect.clean_start else EXPIRES_NEVER_S
+            self.keepalive_s = connect.keep_alive_s
+        self.deliveries = Deliveries(said.receive_max or IN_FLIGHT_MAX)
+
+    def speak(self, protocol: ProtocolVersion) -> None:
+        """Notes the protocol in which a client that speaks none of these is refused."""
+        self.protocol = protocol
+
+    def kept(self, *, again: bool) -> Kept:
+        """Returns what an Open says of its set."""
+        assert self.protocol is not None
+        clean = self.clean and not again
+        return Kept(clean=clean, expiry_s=self.expiry_s, protocol=_PROTOCOLS[self.protocol])
+
+    def assign(self, client_id: str) -> None:
+        """Notes the identifier that a client without one gets."""
+        self.assigned_id = client_id
+
+    def wait_for_connack(self, due_s: float) -> None:
+        """Notes the time by which the matcher must have answered."""
+        self.due_s = due_s
+
+    def begin(self, filters: HeldFilters) -> None:
+        """Notes that the CONNACK is sent. `filters`: those of the set that the service has kept."""
+        self.connected, self.filters, self.due_s = True, filters, NEVER_S
+
+    def hold(self, filters: HeldFilters) -> None:
+        """Replaces its filters."""
+        self.filters = filters
+
+    def expire_after(self, expiry_s: int) -> None:
+        """Changes how long its set outlives the session."""
+        self.expiry_s = expiry_s
+
+    def take_request(self) -> int:
+        """Returns the number of the next request."""
+        self._last_request += 1
+        return self._last_request
+
+    def ask(self, asking: SubscribeAsked, repeat_s: float) -> None:
+        """Notes a SUBSCRIBE or UNSUBSCRIBE that the matcher is asked for."""
+        self.asking.append(asking)
+        self.repeat_s = min(self.repeat_s, repeat_s)
+
+    def repeat_at(self, repeat_s: float) -> None:
+        """Notes when requests without an answer are repeated."""
+        self.repeat_s = repeat_s if self.asking else NEVER_S
+
+    def asked(self, request: int) -> SubscribeAsked | None:
+        """Returns what a request belongs to; None: it is answered already."""
+        return next((one for one in self.asking if request in one.open), None)
+
+    def answered(self, asking: SubscribeAsked) -> None:
+        """Forgets what is answered."""
+        self.asking.remove(asking)
+        if not self.asking:
+            self.repeat_s = NEVER_S
+
+    def fill(self) -> None:
+        """Notes that the socket takes no more bytes."""
+        self.socket_full = True
+
+    def drain(self) -> None:
+        """Notes that the socket has taken all bytes."""
+        self.socket_full = False
+        self.deliveries.drained()
+
+    def fits(self, frame: Frame) -> bool:
+        """Returns true if a packet is not larger than the client takes."""
+        return self.packet_bytes_max is None or len(frame.data) <= self.packet_bytes_max
+
+    def wake(self) -> None:
+        """Notes that its first PINGREQ is answered."""
+        self.woken = True
+
+    def ping(self, due_s: float) -> None:
+        """Notes a PINGREQ that is answered once nothing lacks."""
+        self.woken = True
+        self.pings += 1
+        self.ping_due_s = min(self.ping_due_s, due_s)
+
+    def take_pings(self) -> int:
+        """Returns the PINGREQs that are answered now."""
+        pings, self.pings, self.ping_due_s = self.pings, 0, NEVER_S
+        return pings
+
+    def miss(self, filter_hash: int, words: str) -> None:
+        """Notes that messages of a filter are missing."""
+        self.missed[filter_hash] = words
+
+    def take_missed(self, hashes: list[int]) -> str:
+        """Returns, once, what is to be said of missing messages of these filters."""
+        found = [self.missed.pop(one) for one in hashes if one in self.missed]
+        return ", ".join(found)
+
+    def published(self, request: int) -> list[Frame]:
+        """Notes that a publish is in Kafka. Returns the PUBACKs that can be sent."""
+        return self.pubacks(self.publishes.published(request))
+
+    def refused(self, request: int, words: str, *, for_now: bool) -> None:
+        """Notes that a publish was refused, for now or for ever."""
+        if for_now:
+            self.publishes.refuse(request)
+        else:
+            self._rejected.append((request, words))
+
+    def take_rejected(self) -> list[tuple[int, str]]:
+        """Returns, once, the publishes that were refused for ever, each with the reason in words."""
+        found, self._rejected = self._rejected, []
+        return found
+
+    def pubacks(self, answers: Iterable[PubackDue], words: str = "") -> list[Frame]:
+        """Returns the PUBACKs of these answers. `words`: of those that are a refusal."""
+        frames = []
+        for packet_id, reason in answers:
+            if packet_id:
+                said = Properties(reason_string=words) if words and reason else NO_PROPERTIES
+                frames.append(self.encode(PubAck(packet_id, reason, said)))
+        return frames
+
+    def blame(self, reason: ReasonCode) -> None:
+        """Notes the reason that ends the connection, where the close code says less."""
+        self._reason = reason
+
+    def encode(self, packet: Packet) -> Frame:
+        """Returns a packet's bytes."""
+        assert self.protocol is not None
+        return Frame(encode(packet, self.protocol))
+
+    def farewell(self, code: int, words: str) -> list[Frame]:
+        """Returns the last packet; nothing where the protocol has none."""
+        if self.protocol is None:
+            return []
+        reason = farewells.of_close(code) if self._reason is None else self._reason
+        make = farewells.disconnect if self.connected else farewells.connack_refusal
+        data = make(reason, words, self.protocol)
+        return [Frame(data)] if data else []

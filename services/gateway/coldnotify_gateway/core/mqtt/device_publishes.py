@@ -1,0 +1,128 @@
+"""The publishes of an MQTT device that are under way: which packet each belongs to, and what is tried again.
+
+A retained PUBLISH is a version of the object of its topic, by arrival; a PUBLISH without retain is a message of the
+channel of its topic. Where Kafka or an agreement refuses one for now, nothing is answered and nothing more is read: it
+is published again, with all that come after it, for at most AGAIN_S.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coldnotify_schemas.filters import can_be_said
+from coldnotify_schemas.mqtt.packets import Publish as PublishPacket
+from coldnotify_schemas.mqtt.reasons import ReasonCode
+from coldnotify_schemas.names import InvalidName, check_object
+from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
+from coldnotify_schemas.wire_pb2 import Publish
+
+from coldnotify_gateway.core.timers import NEVER_S
+
+AGAIN_S = 30.0
+"""Time for which a publish is tried again."""
+
+
+class Wrong(NamedTuple):
+    """A PUBLISH that can never be taken."""
+
+    reason: ReasonCode
+    words: str
+
+
+class UnderWay(NamedTuple):
+    """A PUBLISH that is not answered."""
+
+    packet_id: int
+    """0: with QoS 0."""
+    publish: Publish
+
+
+def fault_of(packet: PublishPacket) -> Wrong | None:
+    """Returns what is wrong with a PUBLISH for ever, as far as it can be seen by itself."""
+    if not can_be_said(packet.topic):
+        return Wrong(ReasonCode.TOPIC_NAME_INVALID, f"topic: {packet.topic[:80]!r} begins with $, or has a wildcard")
+    try:
+        check_object(packet.topic, "topic")
+    except InvalidName as error:
+        return Wrong(ReasonCode.TOPIC_NAME_INVALID, str(error))
+    size_max = PAYLOAD_BYTES_MAX if packet.retain else MESSAGE_BYTES_MAX
+    if len(packet.payload) > size_max:
+        words = f"payload: has {len(packet.payload)} bytes (at most {size_max} are allowed)"
+        return Wrong(ReasonCode.PACKET_TOO_LARGE, words)
+    return None
+
+
+def publish_of(packet: PublishPacket, request: int) -> Publish:
+    """Returns the publish of a PUBLISH, as sessions say it."""
+    if packet.retain:
+        return Publish(request=request, object=packet.topic, payload=packet.payload, deleted=not packet.payload)
+    return Publish(request=request, channel=packet.topic, payload=packet.payload)
+
+
+class PubackDue(NamedTuple):
+    """The answer to a PUBLISH."""
+
+    packet_id: int
+    """0: it was of QoS 0, and none is sent."""
+    reason: ReasonCode
+
+
+@dataclass(slots=True)
+class DevicePublishes:
+    """The publishes of one device. Times are seconds of the core's clock."""
+
+    under_way: dict[int, UnderWay] = field(default_factory=dict)
+    """Those that are not answered, by the number of the request, in the client's order."""
+    again: list[int] = field(default_factory=list)
+    """The requests that were refused for now, in order."""
+    again_s: float = NEVER_S
+    """The time at which they are published again; NEVER_S: none waits."""
+    _since_s: float = NEVER_S
+    """The time of the first refusal since one was taken."""
+    _answers: dict[int, ReasonCode] = field(default_factory=dict)
+    """Answers that wait for those to earlier ones, because PUBACKs are sent in the order of the PUBLISHes."""
+    _last_request: int = 0
+
+    def take(self, packet: PublishPacket) -> Publish:
+        """Returns the next publish, of this packet."""
+        self._last_request += 1
+        publish = publish_of(packet, self._last_request)
+        self.under_way[self._last_request] = UnderWay(packet.packet_id or 0, publish)
+        return publish
+
+    def published(self, request: int) -> list[PubackDue]:
+        """Notes that a publish is in Kafka. Returns the answers that can be sent."""
+        self._since_s = NEVER_S
+        return self.answer(request, ReasonCode.SUCCESS)
+
+    def answer(self, request: int, reason: ReasonCode) -> list[PubackDue]:
+        """Notes the answer to a publish. Returns the answers that can be sent."""
+        if request in self.under_way:
+            self._answers[request] = reason
+        found = []
+        while self.under_way and (first := next(iter(self.under_way))) in self._answers:
+            found.append(PubackDue(self.under_way.pop(first).packet_id, self._answers.pop(first)))
+        return found
+
+    def refuse(self, request: int) -> None:
+        """Notes that a publish was refused for now."""
+        if request in self.under_way:
+            self.again.append(request)
+
+    def retry(self, now_s: float, after_s: float) -> bool:
+        """Sets the time at which refused publishes are tried again. Returns false if that has lasted too long."""
+        self._since_s = min(self._since_s, now_s)
+        self.again_s = min(self.again_s, now_s + after_s)
+        return now_s - self._since_s <= AGAIN_S
+
+    def take_again(self) -> list[Publish]:
+        """Returns the publishes that are tried again now, in order."""
+        found = [self.under_way[one].publish for one in self.again]
+        self.again.clear()
+        self.again_s = NEVER_S
+        return found
+
+    def give_up(self) -> list[PubackDue]:
+        """Ends the publishes that were refused for too long. Returns the answers that can be sent."""
+        requests, self._since_s = [one.request for one in self.take_again()], NEVER_S
+        return [said for one in requests for said in self.answer(one, ReasonCode.QUOTA_EXCEEDED)]

@@ -1,0 +1,314 @@
+"""Tells MQTT devices what the matcher sends: fan-outs, pages, answers. Handles what they acknowledge of it."""
+
+from collections.abc import Iterable, Sequence
+
+from coldnotify_schemas.internal_pb2 import Entry, FanOut, Newest, Page
+from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
+from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX, PingResp
+from coldnotify_schemas.wire_pb2 import EXPIRED, Message
+
+from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.encoding import complete_of
+from coldnotify_gateway.core.from_client import FromClient
+from coldnotify_gateway.core.identified import Identified
+from coldnotify_gateway.core.mqtt.deliveries import Due
+from coldnotify_gateway.core.mqtt.device import MqttSide
+from coldnotify_gateway.core.mqtt.held_filters import HeldFilter, Manner, manner
+from coldnotify_gateway.core.mqtt.publish_frames import missed_words, payload_of, publish_frame
+from coldnotify_gateway.core.outputs import Output, Peer, Send, SendAll
+from coldnotify_gateway.core.partition_view import PartitionView
+from coldnotify_gateway.core.recovery import Recovery
+from coldnotify_gateway.core.stream import CHANNELS, NONE, OBJECTS, Stream
+from coldnotify_gateway.core.told import Frame
+
+View = PartitionView[Identified]
+_Filters = Sequence[HeldFilter]
+
+
+class ToDevice:
+    """Tells sessions of MQTT devices. Their sessions have a `device`."""
+
+    def __init__(self, recovery: Recovery, from_client: FromClient, counters: Counters) -> None:
+        self._recovery = recovery
+        self._from_client = from_client
+        self._counters = counters
+        self._last_id = 0
+        """The packet identifier of the last fan-out: all sessions that have it free get the same bytes."""
+
+    # --- fan-outs
+
+    def of_object(self, view: View, fan_out: FanOut, numbers: Iterable[int]) -> list[Output]:
+        """Tells a publish to live sessions with these numbers, each by its filters. What is of high priority is told
+        in its turn.
+        """
+        newest = fan_out.newest
+        complete = complete_of(newest)
+        told = _OneForMany(self._next_id(), fan_out.published_ms, fan_out.traceparent)
+        for number in numbers:
+            session = view.sessions[number]
+            device = device_of(session)
+            filters = device.filters.fitting(newest.name)
+            if not filters or not self._takes(session, session.objects, newest.offset):
+                continue
+            said = Due(OBJECTS, complete, topic=newest.name, payload=told.payload(newest), manner=told.manner(filters))
+            told.to(session, device, said)
+        return self._told(told)
+
+    def of_message(self, view: View, fan_out: FanOut, numbers: Iterable[int]) -> list[Output]:
+        """Tells a channel's message, or a Missed, to sessions with these numbers whose channels are live."""
+        entry = fan_out.entry
+        told = _OneForMany(self._next_id(), entry.message.published_ms, fan_out.traceparent)
+        for number in numbers:
+            session = view.sessions[number]
+            device, channels = device_of(session), session.channels
+            if channels is None:
+                continue
+            if entry.HasField("missed"):
+                self._miss(device, entry)
+                continue
+            message = entry.message
+            filters = _heard(device.filters.fitting(message.name), message, session)
+            if filters and self._takes(session, channels, message.offset):
+                missed = device.take_missed([one.hash for one in filters]) if device.missed else ""
+                how = manner(filters, retain=False)
+                said = Due(
+                    CHANNELS, message.offset, topic=message.name, payload=message.payload, manner=how, missed=missed
+                )
+                told.to(session, device, said)
+            channels.told(message.offset)
+        return self._told(told)
+
+    def _takes(self, session: Identified, stream: Stream, offset: int) -> bool:
+        """Returns true if a live session is to be told what is at this offset. One whose client owes too many
+        acknowledgements becomes slow, as if its socket were full.
+        """
+        device = device_of(session)
+        if not device.deliveries.takes:
+            session.block()
+            self._counters.slowed()
+            return False
+        return device.deliveries.rows[stream.place].take_offset(offset, session.complete_in(stream))
+
+    def _next_id(self) -> int:
+        self._last_id = self._last_id % PACKET_ID_MAX + 1
+        return self._last_id
+
+    def _told(self, told: "_OneForMany") -> list[Output]:
+        self._counters.delivered(told.deliveries, told.sent_bytes)
+        for session in told.settled:
+            self._settle_cursors(session)
+        return told.outputs()
+
+    # --- pages and answers
+
+    def on_page(self, session: Identified, stream: Stream, page: Page, now_s: float) -> list[Output]:
+        """Tells a page that was due. It is acknowledged when all in it are, or were taken by the socket."""
+        device = device_of(session)
+        for newest in page.newest:
+            self._wait_object(session, device, newest)
+        for entry in page.entries:
+            self._wait_entry(session, device, entry)
+        device.deliveries.wait(Due(stream.place, stream.complete, 0 if page.last else page.page))
+        return self.go_on(session, now_s)
+
+    def on_answers(self, session: Identified, answers: Iterable[Newest], now_s: float) -> list[Output]:
+        """Tells versions that answer a registration."""
+        device = device_of(session)
+        for newest in answers:
+            self._wait_object(session, device, newest)
+        return self.go_on(session, now_s)
+
+    @staticmethod
+    def _wait_object(session: Identified, device: MqttSide, newest: Newest) -> None:
+        row = device.deliveries.rows[OBJECTS]
+        if newest.answer:
+            filters: _Filters = device.filters.named(newest.answers)
+            if not filters or newest.deleted or not newest.HasField("version"):
+                return
+            row.take_offset(newest.offset, NONE)
+            how = manner(filters, retain=True)
+            said = Due(OBJECTS, topic=newest.name, payload=payload_of(newest), manner=how)
+            device.deliveries.wait(said)
+            return
+        complete = complete_of(newest)
+        filters = device.filters.fitting(newest.name)
+        if not filters or not row.take_offset(newest.offset, NONE):
+            device.deliveries.wait(Due(OBJECTS, complete))
+            return
+        how = manner(filters, retain=_retains(filters))
+        device.deliveries.wait(Due(OBJECTS, complete, topic=newest.name, payload=payload_of(newest), manner=how))
+
+    def _wait_entry(self, session: Identified, device: MqttSide, entry: Entry) -> None:
+        if entry.HasField("missed"):
+            self._miss(device, entry)
+            return
+        message = entry.message
+        filters = _heard(device.filters.fitting(message.name), message, session)
+        if not filters or not device.deliveries.rows[CHANNELS].take_offset(message.offset, NONE):
+            return
+        missed = device.take_missed([one.hash for one in filters]) if device.missed else ""
+        how = manner(filters, retain=False)
+        device.deliveries.wait(Due(CHANNELS, topic=message.name, payload=message.payload, manner=how, missed=missed))
+
+    @staticmethod
+    def _miss(device: MqttSide, entry: Entry) -> None:
+        missed = entry.missed
+        if device.is_5 and missed.reason != EXPIRED:
+            device.miss(missed.channel, missed_words(missed))
+
+    # --- what devices acknowledge
+
+    def acknowledge(self, session: Identified, packet_id: int, now_s: float) -> list[Output]:
+        """Handles a PUBACK."""
+        if not device_of(session).deliveries.acknowledge(packet_id):
+            return []
+        return self.go_on(session, now_s)
+
+    def drained(self, session: Identified, now_s: float) -> list[Output]:
+        """Goes on with a session whose socket has taken all bytes."""
+        device_of(session).drain()
+        return self.go_on(session, now_s)
+
+    def go_on(self, session: Identified, now_s: float) -> list[Output]:
+        """Sends what may be sent now, and asks for more where that is acknowledged."""
+        device = device_of(session)
+        frames: list[Frame] = []
+        for due, packet_id in device.deliveries.take(written=not device.socket_full):
+            frame = publish_frame(due, packet_id, protocol_of(device))
+            if device.fits(frame):
+                frames.append(frame)
+            elif packet_id:
+                device.deliveries.acknowledge(packet_id)
+        outputs: list[Output] = [Send(session.peer, frames)] if frames else []
+        outputs += self._settle(session, now_s)
+        if session.blocked and not device.socket_full and device.deliveries.takes_again:
+            session.drain()
+            for stream in session.streams:
+                if stream.slow:
+                    outputs += self._recovery.catch_up(session, stream, now_s)
+        if device.pings and self._is_complete(session, device):
+            outputs += self.answer_pings(session)
+        return outputs
+
+    @staticmethod
+    def answer_pings(session: Identified) -> list[Output]:
+        """Answers the PINGREQs that wait."""
+        device = device_of(session)
+        return [Send(session.peer, [device.encode(PingResp())] * device.take_pings())]
+
+    def on_ping(self, session: Identified, due_s: float) -> list[Output]:
+        """Handles a PINGREQ. The first one of a connection is answered behind what the client lacks, by `due_s` at the
+        latest.
+        """
+        device = device_of(session)
+        session.reach()
+        if device.woken or self._is_complete(session, device):
+            device.wake()
+            return [Send(session.peer, [device.encode(PingResp())])]
+        device.ping(due_s)
+        return []
+
+    @staticmethod
+    def _is_complete(session: Identified, device: MqttSide) -> bool:
+        return not device.deliveries.waits and all(stream.live for stream in session.streams)
+
+    def _settle(self, session: Identified, now_s: float) -> list[Output]:
+        outputs: list[Output] = []
+        for stream in session.streams:
+            complete, pages = device_of(session).deliveries.rows[stream.place].settle()
+            if complete != NONE:
+                session.applied(stream, complete)
+            for page in pages:
+                outputs += self._from_client.on_page_arrived(session, stream, page, now_s)
+        return outputs
+
+    @staticmethod
+    def _settle_cursors(session: Identified) -> None:
+        """Does the same for a live session, which has no page on its way."""
+        for stream in session.streams:
+            complete, _ = device_of(session).deliveries.rows[stream.place].settle()
+            if complete != NONE:
+                session.applied(stream, complete)
+
+
+class _OneForMany:
+    """A fan-out in the making: the bytes for each manner and protocol, and the connections that get them."""
+
+    def __init__(self, packet_id: int, published_ms: int, traceparent: str) -> None:
+        self._packet_id = packet_id
+        self._published_ms = published_ms
+        self._traceparent = traceparent
+        self._payload: bytes | None = None
+        self._manners: dict[int, tuple[_Filters, Manner]] = {}
+        self._frames: dict[tuple[ProtocolVersion, Manner, str, int], tuple[Frame, list[Peer]]] = {}
+        self.settled: list[Identified] = []
+        """Sessions that owe no acknowledgement for it."""
+        self.deliveries = 0
+        self.sent_bytes = 0
+
+    def payload(self, newest: Newest) -> bytes:
+        """Returns the payload of the version that is fanned out."""
+        if self._payload is None:
+            self._payload = payload_of(newest)
+        return self._payload
+
+    def manner(self, filters: _Filters) -> Manner:
+        """Returns the manner for these filters, which like sessions share."""
+        found = self._manners.get(id(filters))
+        if found is None:
+            found = self._manners[id(filters)] = filters, manner(filters, retain=_retains(filters))
+        return found[1]
+
+    def to(self, session: Identified, device: MqttSide, said: Due) -> None:
+        """Adds a session, and notes what its client owes."""
+        packet_id = 0
+        if said.manner.qos:
+            packet_id = self._packet_id
+            if not device.deliveries.is_free_id(packet_id):
+                packet_id = device.deliveries.other_id()
+        protocol = protocol_of(device)
+        key = protocol, said.manner, said.missed, packet_id
+        if key not in self._frames:
+            self._frames[key] = publish_frame(said, packet_id, protocol), []
+        frame, peers = self._frames[key]
+        if not device.fits(frame):
+            device.deliveries.send(said, 0)
+            self.settled.append(session)
+            return
+        device.deliveries.send(said, packet_id)
+        if not packet_id:
+            self.settled.append(session)
+        peers.append(session.peer)
+        self.deliveries += 1
+        self.sent_bytes += len(frame.data)
+
+    def outputs(self) -> list[Output]:
+        """Returns the writes to the connections."""
+        return [
+            SendAll(peers, frame, self._published_ms, self._traceparent)
+            for frame, peers in self._frames.values()
+            if peers
+        ]
+
+
+def device_of(session: Identified) -> MqttSide:
+    """Returns the MQTT side of a session that has one."""
+    assert session.device is not None
+    return session.device
+
+
+def protocol_of(device: MqttSide) -> ProtocolVersion:
+    """Returns the protocol of a device that has connected."""
+    assert device.protocol is not None
+    return device.protocol
+
+
+def _retains(filters: _Filters) -> bool:
+    return any(one.retain_as_published for one in filters)
+
+
+def _heard(filters: _Filters, message: Message, session: Identified) -> _Filters:
+    """Returns the filters by which a client hears a message: not those with No Local, if it is its own."""
+    if message.source != session.client:
+        return filters
+    return [one for one in filters if not one.no_local]

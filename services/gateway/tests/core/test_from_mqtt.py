@@ -1,0 +1,493 @@
+"""Packets of MQTT devices, and what comes of each."""
+
+import pytest
+from coldnotify_common.security.publish_rights import NO_NAME
+from coldnotify_gateway.core import Limits, PauseReading
+from coldnotify_gateway.core.from_mqtt import CONNACK_S, PING_S, REPEAT_S, UNREAD_BYTES_MAX
+from coldnotify_gateway.core.mqtt.device import KEEPALIVE_MAX_S
+from coldnotify_gateway.core.mqtt.device_publishes import AGAIN_S
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.interests import filter_hash
+from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
+from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
+from coldnotify_schemas.mqtt.packets import (
+    Auth,
+    ConnAck,
+    Disconnect,
+    Packet,
+    PingReq,
+    PingResp,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+    SubAck,
+    Subscribe,
+    TopicSubscription,
+    UnsubAck,
+    Unsubscribe,
+    Will,
+)
+from coldnotify_schemas.mqtt.properties import Properties
+from coldnotify_schemas.mqtt.reasons import ReasonCode, ReturnCode
+from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.topics import TopicNames
+from coldnotify_testkit.gateway_bench import beat_answer
+from coldnotify_testkit.mqtt_bench import (
+    EPOCH,
+    MQTT_3_1_1,
+    MQTT_5,
+    MqttBench,
+    MqttWire,
+    a_connect,
+    a_filter,
+    a_page,
+    a_version,
+    answered,
+    last_page,
+    opened_kept,
+)
+
+BOTH = pytest.mark.parametrize("protocol", ProtocolVersion)
+OLD = pytest.mark.parametrize("protocol", [MQTT_3_1_1])
+
+
+@pytest.fixture
+def bench() -> MqttBench:
+    return MqttBench()
+
+
+def refused(wire: MqttWire, reason: ReasonCode | ReturnCode) -> None:
+    said = wire.packet(ConnAck)
+    assert said.reason is reason
+    assert wire.finished
+
+
+def left(wire: MqttWire, reason: ReasonCode) -> Disconnect:
+    said = wire.packet(Disconnect)
+    assert said.reason is reason
+    assert wire.finished
+    return said
+
+
+# --- connecting
+
+
+@BOTH
+def test_a_connect_is_an_open_of_a_kept_session_and_connack_its_opened(
+    bench: MqttBench, protocol: ProtocolVersion
+) -> None:
+    wire, request = bench.connecting(a_connect(protocol=protocol, clean=False))
+    assert (request.domain, request.group, request.client) == ("farm", "barn", "lamp-1")
+    kept = request.open.kept
+    assert (kept.clean, kept.protocol) == (False, "mqtt 5.0" if protocol is MQTT_5 else "mqtt 3.1.1")
+    assert not request.open.HasField("cursor")
+    assert wire.packets() == [], "not before the set is known"
+    bench.inbox(opened_kept(1, request.open.ask, [a_filter("a/#", 1, 9)], 40, present=True))
+    said = wire.packet(ConnAck)
+    assert said.session_present
+    device = bench.session(1).device
+    assert device is not None
+    assert device.filters.by_text["a/#"].identifier == 9
+    assert bench.session(1).objects.acked == 40
+
+
+def test_connack_of_5_0_says_what_is_served(bench: MqttBench) -> None:
+    wire, request = bench.connecting(a_connect(keep_alive_s=0))
+    bench.inbox(opened_kept(1, request.open.ask))
+    said = wire.packet(ConnAck)
+    assert not said.session_present
+    properties = said.properties
+    assert (properties.receive_max, properties.qos_max, properties.shared_available) == (64, 1, False)
+    assert properties.server_keep_alive_s == KEEPALIVE_MAX_S
+    assert properties.packet_bytes_max == Limits().frame_bytes_max
+
+
+def test_clean_start_forgets_and_nothing_is_present(bench: MqttBench) -> None:
+    wire, request = bench.connecting(a_connect(clean=True))
+    assert request.open.kept.clean
+    bench.inbox(opened_kept(1, request.open.ask, [a_filter("a")], present=True))
+    assert not wire.packet(ConnAck).session_present
+
+
+@BOTH
+def test_a_matcher_that_does_not_answer_in_time(bench: MqttBench, protocol: ProtocolVersion) -> None:
+    wire, _ = bench.connecting(a_connect(protocol=protocol))
+    bench.later(CONNACK_S - 1)
+    assert wire.packets() == []
+    bench.later(2)
+    refused(wire, ReasonCode.SERVER_UNAVAILABLE if protocol is MQTT_5 else ReturnCode.SERVER_UNAVAILABLE)
+
+
+def test_an_empty_identifier_is_assigned_one_that_must_have_a_place(bench: MqttBench) -> None:
+    wire = bench.device()
+    bench.send(wire, a_connect(""))
+    refused(wire, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
+    old = bench.device(MQTT_3_1_1)
+    bench.send(old, a_connect("", MQTT_3_1_1, clean=False))
+    refused(old, ReturnCode.IDENTIFIER_REJECTED)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reason"),
+    [(MQTT_5, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR), (MQTT_3_1_1, None)],
+)
+def test_a_will_is_refused_and_not_forgotten(
+    bench: MqttBench, protocol: ProtocolVersion, reason: ReasonCode | None
+) -> None:
+    wire = bench.device(protocol)
+    connect = a_connect(protocol=protocol)
+    bench.send(wire, type(connect)(protocol, connect.client_id, will=Will("gone")))
+    if reason is None:
+        assert (wire.packets(), wire.finished) == ([], True)
+    else:
+        refused(wire, reason)
+
+
+def test_other_protocols_are_refused_in_theirs(bench: MqttBench) -> None:
+    newer, older, none = bench.device(), bench.device(MQTT_3_1_1), bench.device()
+    bench.say(newer, b"\x10\x0d\x00\x04MQTT\x06\x02\x00\x00\x00\x00\x00")
+    refused(newer, ReasonCode.UNSUPPORTED_PROTOCOL_VERSION)
+    bench.say(older, b"\x10\x0e\x00\x06MQIsdp\x03\x02\x00\x00\x00\x00")
+    refused(older, ReturnCode.UNACCEPTABLE_PROTOCOL_VERSION)
+    bench.say(none, b"GET / HTTP/1.1\r\n\r\n")
+    assert (none.data, none.finished) == (b"", True)
+
+
+def test_packets_behind_a_connect_wait_for_its_connack(bench: MqttBench) -> None:
+    wire, request = bench.connecting()
+    bench.send(wire, Publish("a", b"1", 1, packet_id=3), PingReq())
+    assert bench.publications == []
+    bench.inbox(opened_kept(1, request.open.ask), last_page(1, request.open.ask))
+    assert len(bench.publications) == 1
+    assert [type(one) for one in wire.packets()] == [ConnAck, PingResp]
+
+
+def test_too_much_before_the_connack_ends_the_connection(bench: MqttBench) -> None:
+    wire, _ = bench.connecting()
+    for number in range(UNREAD_BYTES_MAX // 4000 + 2):
+        bench.send(wire, Publish("a", bytes(4000), 1, packet_id=number + 1))
+    refused(wire, ReasonCode.QUOTA_EXCEEDED)
+
+
+def test_an_opened_that_keeps_nothing_does_not_end_the_set(bench: MqttBench) -> None:
+    """An empty set in answer would take from the client what the service has kept."""
+    wire, request = bench.connecting(a_connect(clean=False))
+    bench.inbox(Item(opened=Opened(session=1, ask=request.open.ask, in_sync=False)))
+    refused(wire, ReasonCode.SERVER_BUSY)
+    assert [one.WhichOneof("body") for one in bench.take_requests()] == ["leave"]
+
+
+@BOTH
+def test_a_client_that_connects_twice_is_taken_over(bench: MqttBench, protocol: ProtocolVersion) -> None:
+    wire, session = bench.connected(a_connect(protocol=protocol))
+    bench.inbox(Item(closed=Closed(session=session.number, code=CloseCode.DISPLACED, reason="elsewhere")))
+    if protocol is MQTT_5:
+        assert left(wire, ReasonCode.SESSION_TAKEN_OVER).properties.reason_string == "elsewhere"
+    else:
+        assert (wire.packets(), wire.finished) == ([], True)
+
+
+def test_a_name_of_the_device_protocol_is_refused(bench: MqttBench) -> None:
+    wire, _ = bench.connecting()
+    bench.inbox(Item(closed=Closed(session=1, code=CloseCode.NOT_ALLOWED, reason="forget it first")))
+    refused(wire, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
+
+
+@pytest.mark.parametrize(("keep_alive_s", "ends_after_s"), [(10, 15), (0, 5400)])
+def test_silence_ends_a_session(bench: MqttBench, keep_alive_s: int, ends_after_s: int) -> None:
+    wire, _ = bench.connected(a_connect(keep_alive_s=keep_alive_s))
+    bench.later(ends_after_s - 1)
+    assert not wire.finished
+    bench.later(2)
+    left(wire, ReasonCode.KEEP_ALIVE_TIMEOUT)
+
+
+@pytest.mark.parametrize(("said_s", "expected_s"), [(None, 60), (5, 5), (0, 0)])
+def test_disconnect_may_change_the_expiry(bench: MqttBench, said_s: int | None, expected_s: int) -> None:
+    wire, _ = bench.connected(a_connect(properties=Properties(session_expiry_s=60)), complete=7)
+    bench.send(wire, Disconnect(properties=Properties(session_expiry_s=said_s)))
+    (leave,) = bench.take_requests("leave")
+    assert (leave.leave.expiry_s, leave.leave.complete, leave.leave.epoch) == (expected_s, 7, EPOCH)
+    assert (wire.packets(), wire.finished) == ([], True)
+
+
+def test_an_expiry_of_0_stays_so(bench: MqttBench) -> None:
+    wire, _ = bench.connected()
+    bench.send(wire, Disconnect(properties=Properties(session_expiry_s=5)))
+    left(wire, ReasonCode.PROTOCOL_ERROR)
+
+
+@pytest.mark.parametrize("packet", [PubRec(4), PubComp(4), Auth(ReasonCode.RE_AUTHENTICATE)])
+def test_packets_that_answer_nothing_end_the_connection(bench: MqttBench, packet: Packet) -> None:
+    wire, _ = bench.connected()
+    bench.send(wire, packet)
+    left(wire, ReasonCode.PROTOCOL_ERROR)
+
+
+def test_a_pubrel_of_another_time_is_answered(bench: MqttBench) -> None:
+    wire, _ = bench.connected()
+    bench.send(wire, PubRel(4))
+    assert wire.packet(PubComp).reason is ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
+
+
+# --- pings
+
+
+def test_the_first_ping_is_answered_behind_what_lacks(bench: MqttBench) -> None:
+    wire, request = bench.connecting(a_connect(clean=False))
+    bench.inbox(opened_kept(1, request.open.ask, [a_filter("#")], 4, present=True))
+    bench.send(wire, PingReq())
+    assert [type(one) for one in wire.packets()] == [ConnAck]
+    bench.inbox(a_page(1, request.open.ask, 1, [a_version("a", 1, 6, b"x")], 6, last=True))
+    assert [type(one) for one in wire.packets()] == [Publish, PingResp]
+    bench.send(wire, PingReq())
+    assert wire.packet(PingResp)
+
+
+def test_and_after_a_while_whatever_lacks(bench: MqttBench) -> None:
+    wire, request = bench.connecting(a_connect(clean=False))
+    bench.inbox(opened_kept(1, request.open.ask, [a_filter("#")], 4, present=True))
+    bench.send(wire, PingReq())
+    wire.packets()
+    bench.later(PING_S - 1)
+    assert wire.packets() == []
+    bench.later(2)
+    assert wire.packet(PingResp)
+
+
+def test_a_ping_acknowledges_the_position_of_a_client_that_owes_nothing(bench: MqttBench) -> None:
+    wire, session = bench.connected(complete=5)
+    bench.later(1)
+    bench.inbox(beat_answer(30))
+    bench.send(wire, PingReq())
+    assert session.objects.acked == 30
+
+
+def test_a_ping_has_the_set_checked_that_another_matcher_has_loaded(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    bench.subscribe(wire, session, "a")
+    bench.send(wire, PingReq())
+    assert bench.take_requests() == []
+    bench.new_matcher()
+    bench.later(6)
+    bench.take_requests()
+    bench.send(wire, PingReq())
+    (check,) = bench.take_requests("check_digest")
+    assert check.check_digest.digest == filter_hash("a")
+    bench.inbox(Item(opened=Opened(session=1, ask=check.check_digest.ask, in_sync=False)))
+    (sync,) = bench.take_requests("sync")
+    assert ([one.text for one in sync.sync.interests], sync.sync.last) == (["a"], True)
+
+
+# --- subscribing
+
+
+def test_a_subscribe_is_a_register_and_suback_its_answer(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    asked = (TopicSubscription("a/+", 2), TopicSubscription("b", 0, True, True, 2), TopicSubscription("a/b#"))
+    bench.send(wire, Subscribe(77, (*asked, TopicSubscription("$share/x/a")), Properties(subscription_ids=(5,))))
+    (request,) = bench.take_requests("register")
+    assert [(one.text, one.options, one.identifier) for one in request.register.interests] == [
+        ("a/+", 2, 5),
+        ("b", 0x2C, 5),
+    ]
+    assert wire.packets() == []
+    bench.inbox(answered(session, request))
+    said = wire.packet(SubAck)
+    assert (said.packet_id, list(said.reasons)) == (77, [1, 0, 0x8F, 0x9E])
+    assert not session.device or set(session.device.filters.by_text) == {"a/+", "b"}
+
+
+def test_a_filter_above_a_limit_is_refused_by_itself(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    bench.send(wire, Subscribe(7, (TopicSubscription("a", 1), TopicSubscription("b", 1))))
+    (request,) = bench.take_requests("register")
+    bench.inbox(answered(session, request, refused=["b"]))
+    assert list(wire.packet(SubAck).reasons) == [1, 0x97]
+    assert session.device is not None
+    assert set(session.device.filters.by_text) == {"a"}
+
+
+def test_many_filters_go_in_several_requests_and_one_answer(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    bench.send(wire, Subscribe(7, tuple(TopicSubscription(f"a/{number}") for number in range(100))))
+    first, second = bench.take_requests("register", "register")
+    assert (len(first.register.interests), len(second.register.interests)) == (64, 36)
+    bench.inbox(answered(session, second))
+    assert wire.packets() == []
+    bench.inbox(answered(session, first))
+    assert len(wire.packet(SubAck).reasons) == 100
+
+
+def test_a_request_without_an_answer_is_repeated(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    bench.send(wire, Subscribe(7, (TopicSubscription("a", 1),)))
+    (request,) = bench.take_requests("register")
+    bench.later(REPEAT_S + 1)
+    (again,) = [one for one in bench.take_requests() if one.HasField("register")]
+    assert again.register == request.register
+    bench.inbox(answered(session, again), answered(session, again))
+    assert wire.packet(SubAck), "one"
+    bench.later(2 * REPEAT_S)
+    assert not [one for one in bench.take_requests() if one.HasField("register")]
+
+
+@BOTH
+def test_unsuback_says_what_was_not_there(bench: MqttBench, protocol: ProtocolVersion) -> None:
+    wire, session = bench.connected(a_connect(protocol=protocol))
+    bench.subscribe(wire, session, "a")
+    bench.send(wire, Unsubscribe(8, ("a", "b", "$share/x/a")))
+    (request,) = bench.take_requests("unregister")
+    assert list(request.unregister.interests) == [filter_hash("a"), filter_hash("b")]
+    bench.inbox(answered(session, request, there=["b"]))
+    said = wire.packet(UnsubAck)
+    assert list(said.reasons) == ([0, 0x11, 0x8F] if protocol is MQTT_5 else [])
+    assert session.device is not None
+    assert len(session.device.filters) == 0
+
+
+def test_a_set_that_the_matcher_lacks_is_sent_in_chunks(bench: MqttBench) -> None:
+    filters = [a_filter(f"a/{number}") for number in range(70)]
+    wire, session = bench.connected(a_connect(clean=False), filters, 9, present=True)
+    bench.new_matcher()
+    bench.do(bench.gateway.on_inbox_lost(bench.now_s))
+    again = bench.take_requests()[-1]
+    assert (again.open.again, again.open.cursor, again.open.kept.clean) == (True, 9, False)
+    bench.inbox(Item(opened=Opened(session=session.number, ask=again.open.ask, in_sync=False)))
+    chunks = [one.sync for one in bench.take_requests("sync", "sync")]
+    assert [len(one.interests) for one in chunks] == [64, 6]
+    assert [(one.index, one.last) for one in chunks] == [(0, False), (1, True)]
+    bench.inbox(opened_kept(session.number, again.open.ask, filters, 9, present=True))
+    assert wire.packets() == [], "one CONNACK a connection"
+
+
+# --- publishing
+
+
+def a_publish(packet_id: int = 3, *, retain: bool = False, payload: bytes = b"x", topic: str = "a/b") -> Publish:
+    return Publish(topic, payload, 1 if packet_id else 0, retain, packet_id=packet_id or None)
+
+
+def answer(bench: MqttBench, offset: int | None, reason: str = "") -> None:
+    """Kafka's, to the first publication that it has not answered."""
+    bench.do(bench.gateway.on_published(bench.unanswered.pop(0), offset, reason, bench.now_s))
+
+
+def test_retain_is_an_object_and_its_absence_a_channel(bench: MqttBench) -> None:
+    wire, _ = bench.connected()
+    bench.send(wire, a_publish(3, retain=True), a_publish(4))
+    answer(bench, 10)
+    bench.send(wire, a_publish(5, retain=True, payload=b""))
+    answer(bench, 11)
+    topics = TopicNames()
+    assert [one.topic for one in bench.publications] == [topics.objects, topics.channels_1d, topics.objects]
+    assert [one.key for one in bench.publications] == [b"farm/barn/a/b"] * 3
+    assert b'"deleted":true' in bench.publications[2].value.replace(b" ", b"")
+    assert bench.publications[0].headers[-1][0] == "coldnotify-arrival"
+    assert [one.packet_id for one in wire.packets() if isinstance(one, PubAck)] == [3, 4]
+
+
+def test_puback_comes_after_kafka_in_order(bench: MqttBench) -> None:
+    wire, _ = bench.connected()
+    bench.send(wire, a_publish(3), a_publish(0), a_publish(4))
+    assert wire.packets() == []
+    answer(bench, 10)
+    assert wire.packet(PubAck).packet_id == 3
+    answer(bench, 11)
+    assert wire.packets() == [], "QoS 0"
+    answer(bench, 12)
+    assert wire.packet(PubAck).packet_id == 4
+
+
+def test_no_more_is_read_than_may_be_under_way(bench: MqttBench) -> None:
+    wire, _ = bench.connected()
+    bench.send(wire, *(a_publish(number + 1) for number in range(PUBLISHES_UNANSWERED_MAX + 5)))
+    while bench.unanswered:
+        answer(bench, 1)
+    said = [one.packet_id for one in wire.packets() if isinstance(one, PubAck)]
+    assert said == list(range(1, PUBLISHES_UNANSWERED_MAX + 6))
+    data = b"".join(b"\x30\x04\x00\x01a%d" % (number % 10) for number in range(2 * PUBLISHES_UNANSWERED_MAX))
+    outputs = bench.gateway.on_client_bytes(wire, data.replace(b"\x30\x04\x00\x01a", b"\x30\x05\x00\x01a\x00"), 1.0)
+    assert any(isinstance(one, PauseReading) for one in outputs)
+
+
+def test_a_publish_that_kafka_refuses_is_tried_again_and_not_answered(bench: MqttBench) -> None:
+    wire, _ = bench.connected()
+    bench.send(wire, a_publish(3, payload=b"1"), a_publish(4, payload=b"2"))
+    answer(bench, None, "Kafka is away")
+    bench.send(wire, a_publish(5, payload=b"3"))
+    assert wire.packets() == []
+    bench.later(2)
+    while bench.unanswered:
+        answer(bench, 1)
+    assert [one.packet_id for one in wire.packets() if isinstance(one, PubAck)] == [3, 4, 5]
+    values = [one.value for one in bench.publications]
+    assert values[-1] == b"3"
+    assert values.index(b"1") < values.index(b"2") < values.index(b"3")
+
+
+@BOTH
+def test_a_publish_that_is_refused_for_too_long(bench: MqttBench, protocol: ProtocolVersion) -> None:
+    wire, _ = bench.connected(a_connect(protocol=protocol))
+    bench.send(wire, a_publish(3))
+    for _ in range(int(AGAIN_S) + 5):
+        while bench.unanswered:
+            answer(bench, None, "Kafka is away")
+        bench.later(1.5)
+    if protocol is MQTT_5:
+        assert wire.packet(PubAck).reason is ReasonCode.QUOTA_EXCEEDED
+    else:
+        assert (wire.packets(), wire.finished) == ([], True)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("packet", "acknowledged", "reason"),
+    [
+        (a_publish(3, topic="$SYS/a"), True, ReasonCode.TOPIC_NAME_INVALID),
+        (a_publish(0, topic="$SYS/a"), False, ReasonCode.TOPIC_NAME_INVALID),
+        (a_publish(3, retain=True, payload=bytes(5000)), False, ReasonCode.PACKET_TOO_LARGE),
+    ],
+)
+def test_wrong_for_ever(
+    bench: MqttBench, protocol: ProtocolVersion, packet: Publish, acknowledged: bool, reason: ReasonCode
+) -> None:
+    wire, _ = bench.connected(a_connect(protocol=protocol))
+    bench.send(wire, packet)
+    assert bench.publications == []
+    if protocol is MQTT_5 and acknowledged:
+        assert wire.packet(PubAck).reason is reason
+    elif protocol is MQTT_5:
+        left(wire, reason)
+    elif reason is ReasonCode.PACKET_TOO_LARGE:
+        assert wire.packet(PubAck).packet_id == 3, "it would send it for ever"
+    else:
+        assert (wire.packets(), wire.finished) == ([], True)
+
+
+def test_without_the_right_to_publish() -> None:
+    bench = MqttBench(admit=lambda _peer, _hello: NO_NAME)
+    wire, _ = bench.connected()
+    bench.send(wire, a_publish(3))
+    said = wire.packet(PubAck)
+    assert said.reason is ReasonCode.NOT_AUTHORIZED
+    assert said.properties.reason_string is not None
+    assert "right to publish" in said.properties.reason_string
+    assert bench.publications == []
+
+
+@pytest.mark.parametrize(
+    ("packet", "reason"),
+    [
+        (Publish("a", qos=2, packet_id=3), ReasonCode.QOS_NOT_SUPPORTED),
+        (Publish("a", properties=Properties(topic_alias=1)), ReasonCode.TOPIC_ALIAS_INVALID),
+    ],
+)
+def test_a_publish_that_is_not_served_ends_the_connection(
+    bench: MqttBench, packet: Publish, reason: ReasonCode
+) -> None:
+    wire, _ = bench.connected()
+    bench.send(wire, packet)
+    left(wire, reason)
