@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import msgspec
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 
 LINE_BYTES_MAX = 4 * 1024 * 1024
 """The longest line: four times Kafka's own limit of a record, because a line of a dump holds one."""
@@ -410,6 +411,8 @@ class Record(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="ev
     """For a null: the header in which an owner names what it removes."""
     arrival: str | None = None
     """The header of a version by arrival, or of one that says up to which place it is the newest."""
+    raw: bool = False
+    """The header says that the value's payload is bytes, in base64."""
 
 
 class Topic(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="topic"):
@@ -421,6 +424,8 @@ class Topic(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="eve
     starts: list[int] = []
     """By partition, the offset of the first record that may still exist: retention has removed everything below."""
     ends: list[int] = []
+    payload_bytes_max: int = PAYLOAD_BYTES_MAX
+    """The services' limit on a version's payload, as far as who dumped knew it."""
 
 
 _KINDS: dict[str, type[Event]] = {

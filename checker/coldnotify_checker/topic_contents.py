@@ -20,6 +20,7 @@ _LIMITS = {"version": 1 << 63, "expires_at": 1 << 63, "incarnation": 1 << 31}
 """The numbers of a public record, and what each must be below."""
 _TIMES_FROM = 10**12
 """From here on, versions are times in ms."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
 _CHECKPOINT = re.compile(r"[0-9a-f]{8}/(\d{1,19})", re.ASCII)
 
 
@@ -102,6 +103,7 @@ def _merge_objects(topics: DumpedTopics, records: list[Record]) -> None:
     """Merges by the highest (incarnation, version). A record without incarnation has the one in force at its offset."""
     dumped = topics.dumped.get(topics.names.objects)
     partitions = dumped.partitions if dumped else 0
+    payload_bytes_max = dumped.payload_bytes_max if dumped else PAYLOAD_BYTES_MAX
     # A stray, in another partition than its own, counts after all that are in their own: it will be moved there.
     for record in sorted(records, key=lambda record: _is_stray(record, partitions)):
         object_ = (record.key or "").removeprefix(KEY_PREFIX)
@@ -114,7 +116,7 @@ def _merge_objects(topics: DumpedTopics, records: list[Record]) -> None:
             known.described_last = record.offset
             continue
         known.last = record.offset
-        version = _version(record)
+        version = _version(record, payload_bytes_max)
         if record.key is None or version is None:
             continue
         newest = topics.newest.get(record.key)
@@ -122,7 +124,7 @@ def _merge_objects(topics: DumpedTopics, records: list[Record]) -> None:
         versions = topics.versions.setdefault(record.key, [])
         read_to = _read_to(record)
         if read_to is not None:
-            newest = _read_again(versions, held, read_to)
+            newest = _read_again(versions, held, read_to, payload_bytes_max)
         elif newest is None or held.key > newest.key:
             newest = held
         versions.append(held)
@@ -149,13 +151,15 @@ def _read_to(record: Record) -> int | None:
     return read_to if read_to <= record.offset else None
 
 
-def _read_again(versions: list[HeldVersion], checkpoint: HeldVersion, read_to: int) -> HeldVersion:
+def _read_again(
+    versions: list[HeldVersion], checkpoint: HeldVersion, read_to: int, payload_bytes_max: int
+) -> HeldVersion:
     """Reads the records between a checkpoint and the place that it names again: compaction may have removed what those
     by arrival before it counted on. Returns the newest version.
     """
     newest = checkpoint
     for index, one in enumerate(versions):
-        if one.record.offset > read_to and (version := _version(one.record)) is not None:
+        if one.record.offset > read_to and (version := _version(one.record, payload_bytes_max)) is not None:
             again = versions[index] = _held(one.record, version, newest)
             newest = max(newest, again, key=lambda held: held.key)
     return newest
@@ -197,14 +201,15 @@ def _is_stray(record: Record, partitions: int) -> bool:
     return partitions > 0 and len(names) == 3 and partition_of(names[0], names[1], partitions) != record.partition
 
 
-def _version(record: Record) -> int | None:
+def _version(record: Record, payload_bytes_max: int) -> int | None:
     """Returns the record's version; None if it is not a public record (the matcher rejects it)."""
     value: Any = record.value
     if not isinstance(value, dict) or not value.keys() <= _LIMITS.keys() | {"source", "payload", "deleted"}:
         return None
     if not isinstance(value.get("deleted", False), bool) or not isinstance(value.get("source") or "", str):
         return None
-    if len(json.dumps(value.get("payload"), ensure_ascii=False, separators=(",", ":")).encode()) > PAYLOAD_BYTES_MAX:
+    size = _payload_bytes(value["payload"], raw=record.raw) if "payload" in value else 0
+    if size is None or size > payload_bytes_max:
         return None
     for name, limit in _LIMITS.items():
         number = value.get(name)
@@ -212,6 +217,15 @@ def _version(record: Record) -> int | None:
             return None
     version = value.get("version")
     return record.timestamp if version is None else int(version)
+
+
+def _payload_bytes(payload: Any, *, raw: bool) -> int | None:
+    """Returns the payload's size; None if it is not base64, as its header says."""
+    if not raw:
+        return len(json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode())
+    if not isinstance(payload, str) or len(payload) % 4 or not _BASE64.fullmatch(payload):
+        return None
+    return len(payload) // 4 * 3 - payload.count("=")
 
 
 def _number(value: dict[str, Any], field: str) -> int:

@@ -3,6 +3,7 @@
 import msgspec
 from coldnotify_checker import Event, judge
 from coldnotify_checker.histories import Record, Topic, parse_event
+from coldnotify_schemas.records import says_raw
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 
@@ -40,6 +41,7 @@ def _dump(world: World) -> list[Event]:
                     key=key,
                     value=_value(entry.value),
                     removes=dict(entry.headers).get(REMOVES_HEADER, b"").decode(),
+                    raw=says_raw(entry.headers),
                     arrival=next((value.decode() for name, value in entry.headers if name == HEADER), None),
                 )
                 events.append(record)

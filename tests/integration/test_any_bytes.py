@@ -13,7 +13,8 @@ import pytest
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, payload_header
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, CAPABILITY_RAW, Publish
 from coldnotify_testkit.command import coldnotify
@@ -23,8 +24,9 @@ from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.kafka import compact_soon
 from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, records_of
 from coldnotify_testkit.raw_client import RawClient
-from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
+from confluent_kafka import Producer
 
 TOPICS = TopicNames()
 
@@ -158,6 +160,38 @@ def test_a_client_has_the_bytes_also_after_a_restart(up: Up, tmp_path: Path) -> 
     said = {one["object"]: shown(one) for one in map(json.loads, watched.stdout.splitlines())}
     assert said.keys() == payloads.keys(), watched.stderr
     assert all(said[name] == one or json.loads(said[name]) == json.loads(one) for name, one in payloads.items())
+
+
+def test_a_dump_holds_them_and_the_checker_knows_them(up: Up, stacks: Stacks, tmp_path: Path) -> None:
+    payloads, files = drawn(60, 10, "dumped/"), [str(tmp_path / name) for name in ("said", "told", "dump")]
+    said, told_, dump = files
+    file = tmp_path / "payload"
+    by_kafka(up, payloads)
+    for name in list(payloads)[-SPECIAL:]:
+        file.write_bytes(payloads[name])
+        argv = ["publish", DOMAIN, GROUP, name, f"--payload-file={file}", f"--history={said}"]
+        assert coldnotify(*argv, **up.in_kafka, http=up.http_url).returncode == 0
+    names = list(payloads)[-SPECIAL:]
+    argv = ["watch", DOMAIN, GROUP, "watching-dumped", *names, "--once", f"--history={told_}"]
+    assert coldnotify(*argv, gateway=":".join(map(str, up.gateway))).returncode == 0
+    assert coldnotify("topics", "dump", dump, **up.in_kafka).returncode == 0
+    judged = coldnotify("check", *files, topics_prefix=up.topics.prefix)
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+
+    records = [json.loads(line) for line in Path(dump).read_text().splitlines()]
+    # What is in the dump is enough to write them again.
+    with stacks.running(tmp_path) as restored:
+        producer = Producer({"bootstrap.servers": restored.kafka})
+        topic = restored.topics.objects
+        partition = partition_of(DOMAIN, GROUP, len(producer.list_topics(topic, LIMIT_S).topics[topic].partitions))
+        for one in records:
+            if one.get("topic") == up.topics.objects and str(one.get("key")).startswith(f"{DOMAIN}/{GROUP}/dumped/"):
+                headers: dict[str, str | bytes | None] = dict([payload_header()]) if one.get("raw") else {}
+                producer.produce(topic, json.dumps(one["value"]).encode(), one["key"], partition, headers=headers)
+        assert not producer.flush(LIMIT_S)
+        found = told(restored.gateway[1], payloads)
+    for name, payload in payloads.items():
+        assert found[name] == payload or json.loads(found[name]) == json.loads(payload)
 
 
 def test_ten_thousand_through_repair_compaction_and_a_takeover(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class SettingsSection(NamedTuple):
 SECTIONS = (
     SettingsSection("coldnotify up", ("coldnotify_cli.settings:UpSettings", "coldnotify_cli.up_ports:PORTS")),
     SettingsSection("coldnotify broker", ("coldnotify_cli.settings:BrokerSettings",)),
-    SettingsSection("coldnotify topics", ("coldnotify_cli.settings:TopicsSettings",)),
+    SettingsSection("coldnotify topics", ("coldnotify_cli.settings:DumpSettings",)),
     SettingsSection("coldnotify topics acls", ("coldnotify_cli.settings:AclsSettings",)),
     *(SettingsSection(f"coldnotify {row.name}", row.settings) for row in PARTS),
     SettingsSection("coldnotify publish", ("coldnotify_cli.settings:PublishCommandSettings",)),

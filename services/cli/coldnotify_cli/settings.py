@@ -62,6 +62,11 @@ class TopicsSettings(AskKafkaSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DumpSettings(TopicsSettings, ObjectSettings):
+    """Settings of a dump, which says what services take for a version."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AclsSettings(TopicsSettings):
     """Settings of permissions in Kafka."""
 

@@ -11,6 +11,7 @@ from coldnotify_common.kafka.kafka_clients import READING_BOUNDS, TopicMissing, 
 from coldnotify_common.kafka.message_headers import headers_of
 from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.arrival_versions import arrival_of
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, says_raw
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -47,11 +48,12 @@ def read(
     *,
     topics: TopicNames,
     dumped: Iterable[str] = (),
+    payload_bytes_max: int = PAYLOAD_BYTES_MAX,
 ) -> Iterator[Record | Topic]:
     """All records that are still there, each topic's up to where it ends now; then what each topic is like.
 
     `kafka`: bootstrap servers; `options`: further options of librdkafka; `dumped`: which of the `topics`; none: all.
-    Raises DumpError.
+    `payload_bytes_max`: the services' limit. Raises DumpError.
     """
     deadline_s = time.monotonic() + timeout_s
     quiet: dict[str, Any] = {"bootstrap.servers": kafka, "logger": _silent(), **(options or {})}
@@ -98,6 +100,7 @@ def read(
             partitions=len(partitions),
             starts=[starts[topic, partition] for partition in partitions],
             ends=[ends[topic, partition] for partition in partitions],
+            payload_bytes_max=payload_bytes_max,
         )
 
 
@@ -144,6 +147,7 @@ def _record(message: Message, *, of_channel: bool) -> Record:
         headers={name: _text(value) or "" for name, value in headers} if of_channel else {},
         removes=_text(next((value for name, value in headers if name == REMOVES_HEADER), None)) or "",
         arrival=_text(arrival_of(headers)),
+        raw=not of_channel and says_raw(headers),
     )
 
 

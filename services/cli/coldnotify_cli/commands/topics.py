@@ -15,7 +15,7 @@ from coldnotify_common.plurals import number_of
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.printing import echo
-from coldnotify_cli.settings import AclsSettings, TopicsSettings
+from coldnotify_cli.settings import AclsSettings, DumpSettings, TopicsSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.waiting_notice import waiting_notice
 
@@ -72,8 +72,8 @@ def _show(plan: "TopicPlan", as_json: bool) -> None:
     help="Leave out the messages of channels, which may be many, and the matchers' state of channels.",
 )
 @_json_option
-@settings_options(TopicsSettings)
-def dump(history: Path, no_channels: bool, as_json: bool, settings: TopicsSettings) -> int:
+@settings_options(DumpSettings)
+def dump(history: Path, no_channels: bool, as_json: bool, settings: DumpSettings) -> int:
     """Write what the topics hold now to the file HISTORY, for `coldnotify check`. Changes nothing in Kafka.
 
     These are objects, registrations, sessions, and all of channels; not what is on its way, rejected, or of tenants.
@@ -94,7 +94,12 @@ def dump(history: Path, no_channels: bool, as_json: bool, settings: TopicsSettin
             there = set()
             options = read_options(settings.kafka_config)
             events = topics_dump.read(
-                settings.kafka, settings.topics_timeout_s, options, topics=settings.topics, dumped=dumped
+                settings.kafka,
+                settings.topics_timeout_s,
+                options,
+                topics=settings.topics,
+                dumped=dumped,
+                payload_bytes_max=settings.object_payload_bytes_max,
             )
             with _waiting(settings):
                 first = list(islice(events, 1))
