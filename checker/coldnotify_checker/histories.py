@@ -320,6 +320,134 @@ class MissedTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field
     reason: str
 
 
+# MQTT devices. `client` is domain/group/client, a topic is a name in its domain and group. Payloads are as in the other
+# lines: JSON, or {"base64": ...} of bytes that are none, such as no bytes at all.
+
+
+class MqttWill(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """The message that the service publishes when the device is gone."""
+
+    topic: str
+    payload: Any = None
+    retain: bool = False
+    delay_s: int = 0
+
+
+class MqttFilter(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """One filter of a SUBSCRIBE, with its options."""
+
+    filter: str
+    qos: int = 0
+    no_local: bool = False
+    retain_as_published: bool = False
+    retain_handling: int = 0
+
+
+class MqttConnect(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_connect"):
+    """A CONNECT is about to be sent."""
+
+    client: str
+    protocol: Literal[4, 5] = 5
+    """4: MQTT 3.1.1."""
+    clean: bool = False
+    expiry_s: int = 0
+    """The session outlives the connection for so long; 2^32 - 1, and 3.1.1 without a clean session: for ever."""
+    packet_bytes_max: int | None = None
+    """Maximum Packet Size; None: any."""
+    will: MqttWill | None = None
+
+
+class MqttConnected(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_connected"):
+    """A CONNACK lets the device in."""
+
+    client: str
+    present: bool = False
+
+
+class MqttSubscribe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_subscribe"):
+    """A SUBSCRIBE is about to be sent. `id` is unique for the device, in all its connections."""
+
+    client: str
+    id: int
+    filters: list[MqttFilter]
+
+
+class MqttSubscribed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_subscribed"):
+    """Its SUBACK came, with a code for each filter."""
+
+    client: str
+    id: int
+    codes: list[int]
+
+
+class MqttUnsubscribe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_unsubscribe"):
+    """An UNSUBSCRIBE is about to be sent."""
+
+    client: str
+    filters: list[str]
+
+
+class MqttTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_told"):
+    """A PUBLISH came."""
+
+    client: str
+    topic: str
+    payload: Any = None
+    qos: int = 0
+    retain: bool = False
+    dup: bool = False
+    packet_id: int | None = None
+    version: int | None = None
+    """The user property coldnotify-version; None: it has none, as in 3.1.1."""
+    offset: int | None = None
+    """The user property coldnotify-offset."""
+    missed: list[str] = []
+    """The user properties coldnotify-missed: "AFTER-BEFORE REASON"."""
+
+
+class MqttAcknowledge(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_acknowledge"):
+    """A PUBACK for what came with this identifier is about to be sent."""
+
+    client: str
+    packet_id: int
+
+
+class MqttPublish(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_publish"):
+    """A PUBLISH is about to be sent. `id` is unique for the device; one that is sent again has another."""
+
+    client: str
+    id: int
+    topic: str
+    payload: Any = None
+    qos: int = 0
+    retain: bool = False
+
+
+class MqttPublished(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_published"):
+    """The PUBACK of a PUBLISH came; `code` is its reason: below 128 the message is in Kafka."""
+
+    client: str
+    id: int
+    code: int = 0
+
+
+class MqttPong(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_pong"):
+    """A PINGRESP came for the PINGREQ that was sent at `asked`, Unix time in microseconds."""
+
+    client: str
+    asked: int
+
+
+class MqttDisconnected(
+    Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="mqtt_disconnected"
+):
+    """A connection ended, or its CONNECT failed. device: it sent DISCONNECT; crash: it just went."""
+
+    client: str
+    by: Literal["device", "crash", "service"]
+    reason: str = ""
+
+
 # The run
 
 
@@ -447,6 +575,8 @@ _KINDS: dict[str, type[Event]] = {
             MissedTold,
             LogTrimmed,
         ),
+        *(MqttConnect, MqttConnected, MqttSubscribe, MqttSubscribed, MqttUnsubscribe, MqttTold, MqttAcknowledge),
+        *(MqttPublish, MqttPublished, MqttPong, MqttDisconnected),
     )
 }
 _TIMELESS = ("record", "topic")

@@ -21,6 +21,8 @@ from coldnotify_checker.histories import (
     Fault,
     Forgotten,
     Killed,
+    MqttConnected,
+    MqttDisconnected,
     Sleep,
     Stopped,
     Topic,
@@ -33,6 +35,7 @@ from coldnotify_checker.limits_kept import judge_agreements
 from coldnotify_checker.memberships import CheckedMemberships
 from coldnotify_checker.messages import CheckedMessages
 from coldnotify_checker.messages_kept import judge_kept
+from coldnotify_checker.mqtt.devices import MqttDevices
 from coldnotify_checker.publishes import CheckedPublishes, PublishCall
 from coldnotify_checker.topic_contents import DumpedTopics, HeldVersion, merge
 from coldnotify_checker.verdict import JudgeVerdict
@@ -71,6 +74,7 @@ def judge(
     messages = CheckedMessages(history, verdict, names)
     ledger = LedgerLooks(verdict, skew_us, names)
     fresh = FreshClaims(history, clients, memberships, messages, publishes, verdict, names, skew_us)
+    devices = MqttDevices(history, publishes, topics, verdict, names, skew_us)
     faults = beginnings(history)
     end: End | None = None
     for position, event in enumerate(history):
@@ -78,6 +82,7 @@ def judge(
         messages.on_event(event)
         ledger.on_event(event)
         fresh.on_event(event)
+        devices.on_event(event)
         verdict.statistics.faults += isinstance(event, Fault)
         if position in faults:
             for client in clients.by_name.values():
@@ -90,6 +95,7 @@ def judge(
             _judge_end(end, clients, publishes, memberships, topics, verdict, skew_us)
     catch_ups.finish()
     ledger.finish()
+    devices.finish()
     verdict.statistics.clients = len(clients.by_name)
     _judge_lost(publishes, topics, verdict)
     memberships.judge_lost()
@@ -125,9 +131,9 @@ def _ended(history: list[Event]) -> list[Event]:
     for event in history:
         if event.t > t:
             break
-        if isinstance(event, Connecting):
+        if isinstance(event, Connecting | MqttConnected):
             connected[event.client] = None
-        elif isinstance(event, Stopped | Sleep | Killed):
+        elif isinstance(event, Stopped | Sleep | Killed | MqttDisconnected):
             connected.pop(event.client, None)
     return in_order([*history, End(t=t, connected=list(connected))])
 

@@ -6,7 +6,9 @@ from typing import Literal
 
 from coldnotify_checker.histories import Event, shown
 
-Promise = Literal["P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11"]
+Promise = Literal[
+    "P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "M1", "M2", "M3", "M4", "M5", "M8", "P7"
+]  # fmt: skip
 PROMISES: dict[Promise, str] = {
     "P1": "an acknowledged publish is not lost",
     "P2": "every connected client learns the newest, and a wake misses nothing",
@@ -19,6 +21,16 @@ PROMISES: dict[Promise, str] = {
     "P10": "who is refused is above the agreement, is told so, and what was refused is nowhere",
     "P11": "who says how fresh it is has been told what was acknowledged before",
 }
+MQTT_PROMISES: dict[Promise, str] = {
+    "M1": "what was acknowledged to an MQTT device is not lost",
+    "M2": "a device has the newest retained payload, or the deletion, of each topic",
+    "M3": "versions do not go back within a connection, and only what was not acknowledged is sent again",
+    "M4": "a device is told only what was published",
+    "M5": "a session is present exactly if its set is there",
+    "M8": "every message is told, in order, or said to be missed",
+    "P7": "the first PINGREQ of a connection is answered behind what the device lacked",
+}
+"""Those for MQTT devices: judged where a history has their lines."""
 VIOLATIONS_MAX = 1000
 """Kept of each promise: a history that is wrong from its beginning on must not fill the memory. All are counted."""
 
@@ -68,6 +80,10 @@ class Statistics:
     """Messages that applications were told."""
     missed: dict[str, int] = field(default_factory=dict)
     """By reason, how often applications were told that messages may be missing."""
+    mqtt_told: int = 0
+    """PUBLISH packets that MQTT devices were sent."""
+    mqtt_wakes: int = 0
+    """Connections whose first PINGREQ was answered in time to be judged."""
     wire: int = 0
     """Notification frames that a proxy saw."""
     wire_duplicates: int = 0
@@ -80,13 +96,18 @@ class Statistics:
     catch_ups_unfinished: int = 0
     """Versions after which an awake client was told neither the version nor a newer one."""
 
+    def count_mqtt(self, told: int = 0, wakes: int = 0) -> None:
+        """Adds packets and wakes of MQTT devices."""
+        self.mqtt_told += told
+        self.mqtt_wakes += wakes
+
 
 @dataclass(slots=True)
 class JudgeVerdict:
     """The result of `judge`."""
 
     violations: list[BrokenPromise] = field(default_factory=list)
-    counts: dict[Promise, int] = field(default_factory=lambda: dict.fromkeys(PROMISES, 0))
+    counts: dict[Promise, int] = field(default_factory=lambda: dict.fromkeys(PROMISES | MQTT_PROMISES, 0))
     """Violations by promise, also those beyond VIOLATIONS_MAX."""
     not_judged: dict[Promise, str] = field(default_factory=dict)
     """Why a promise could not be judged: what the history lacks, and how to get it."""
