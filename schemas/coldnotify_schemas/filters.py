@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 FILTER_BYTES_MAX = 255
 """Bytes of UTF-8, as of a name."""
+FILTERS_MAX = 1000
+"""Filters of one client. Each is compared with the names of all that changed while it was away."""
 _SHARED = "$share/"
 _WILDCARDS = ("+", "#")
 

@@ -13,6 +13,10 @@ from coldnotify_schemas.whole_numbers import whole_number
 FORMAT = 1
 FORMAT_WITH_INTERESTS = 2
 """Format of a bucket with interests beside names: a matcher that does not know them must not read it as one without."""
+FORMAT_WITH_FILTERS = 3
+"""Format of a bucket with filters, and of a session record of a client whose set is kept: see `SessionRecord.kept`."""
+EXPIRY_NEVER = (1 << 32) - 1
+"""Session Expiry Interval of a set that does not expire."""
 BUCKET_OBJECTS_MAX = 64
 """Objects in one record of the registrations topic: a change rewrites one small record, not a client's whole set."""
 CHANNEL_BUCKETS = 1024
@@ -57,9 +61,16 @@ class StoredInterest(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     """As in `interests.Interest`."""
     position: int = -1
-    """For a channel: the offset of its log after which it began; -1: with the first one."""
+    """For a channel: the offset of its log after which it began; -1: with the first one. For a filter: the client was
+    told what it fits up to this offset of the objects; -1: it is told by its cursor alone."""
     epoch: int = 0
-    """For a channel: the epoch of the log that the position belongs to."""
+    """The epoch of the log that the position belongs to."""
+    options: int = 0
+    """For a filter: the byte of options as in SUBSCRIBE of MQTT 5.0."""
+    identifier: int = 0
+    """For a filter: its Subscription Identifier; 0: none."""
+    owed: bool = False
+    """For a filter: the client has not acknowledged the answer to it."""
 
 
 class UnsettledRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -124,6 +135,10 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     channels_epoch: int = 0
     """0: it has no cursor in a log of channels."""
     channels_cursor: int = -1
+    kept: str = ""
+    """The protocol of a client that keeps nothing itself: its set and cursors are here alone; empty: it keeps them."""
+    expiry_s: int = 0
+    """Seconds that a kept set outlives its session; 0: it ends with it; EXPIRY_NEVER: for good."""
 
 
 class ChannelsRecord(msgspec.Struct, frozen=True):

@@ -490,7 +490,7 @@ class World:
     def write_newer_state(self, partition: int) -> None:
         """A matcher of a later release has left a record."""
         self.trace("stranger", "writes a session record of a later release in", partition)
-        self._write_newer_state(partition, b'{"format":2,"generation":1,"applied":0}')
+        self._write_newer_state(partition, b'{"format":4,"generation":1,"applied":0}')
 
     def write_over_newer_state(self, partition: int) -> None:
         """An operator has decided to go on without it."""

@@ -202,7 +202,7 @@ class EngineBench:
 
     def commit(self) -> None:
         """Commits everything that was handled, except what is not stored yet."""
-        not_stored = self.engine.state.brief.first_offset
+        not_stored = self.partition.first_not_stored
         requests = self._requests_read if not_stored is None else min(self._requests_read, not_stored)
         self.committed = requests, self.engine.objects_done
 

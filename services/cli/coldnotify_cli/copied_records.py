@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER, arrival_header, arrival_of, is_by_arrival
 from coldnotify_schemas.descriptions import KEY_PREFIX
-from coldnotify_schemas.matcher_state import FORMAT_WITH_INTERESTS, GENERATION_KEY, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import FORMAT_WITH_FILTERS, GENERATION_KEY, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     INCARNATION_MAX,
@@ -169,7 +169,7 @@ class CopiedRecords:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.counts[NOT_UNDERSTOOD] += 1
             return None
-        if said.format > FORMAT_WITH_INTERESTS:
+        if said.format > FORMAT_WITH_FILTERS:
             return value  # a later release's: matchers of this one do not serve its partition
         if isinstance(said, SessionRecord):
             # Its session is one of the old installation's gateways.

@@ -80,8 +80,11 @@ class MatcherPartition(JobPartition):
 
     @property
     def first_not_stored(self) -> int | None:
-        """Offset of the first request that a successor has to handle again: its session's record waits."""
-        return self.engine.state.brief.first_offset
+        """Offset of the first request that a successor has to handle again: its session's record waits, or a kept
+        cursor that it has moved."""
+        state = self.engine.state
+        waiting = (state.brief.first_offset, state.kept_cursors.first_offset)
+        return min((offset for offset in waiting if offset is not None), default=None)
 
     @property
     def clients(self) -> int:

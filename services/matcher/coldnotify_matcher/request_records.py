@@ -14,7 +14,7 @@ from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.engine.inputs.operating import KINDS as OF_AN_OPERATOR
-from coldnotify_matcher.state_records import UnreadableState
+from coldnotify_matcher.state_records import OPTIONS_MAX, PROTOCOL_CHARS_MAX, UnreadableState
 
 PAGE_MAX = (1 << 32) - 2
 """The next page's number is one higher, and has 32 bits, too."""
@@ -76,6 +76,9 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
             _check_objects("register", request.open.register)
             _check_objects("unregister", request.open.unregister)
             _check_interests(request.open.interests)
+            if len(request.open.kept.protocol) > PROTOCOL_CHARS_MAX:
+                count = len(request.open.kept.protocol)
+                raise UnreadableState(f"protocol: has {count} characters (at most {PROTOCOL_CHARS_MAX})")
         case "register":
             _check_objects("objects", request.register.objects)
             _check_interests(request.register.interests)
@@ -128,6 +131,8 @@ def _check_interests(interests: Sequence[wire_pb2.Interest]) -> None:
     for interest in interests:
         if interest.since not in wire_pb2.Since.values():
             raise UnreadableState(f"since: is {interest.since}, which this release does not know")
+        if interest.options > OPTIONS_MAX:
+            raise UnreadableState(f"options: is {interest.options} (at most {OPTIONS_MAX})")
 
 
 def _check_objects(field: str, objects: Sequence[str]) -> None:

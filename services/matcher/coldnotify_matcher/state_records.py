@@ -7,12 +7,14 @@ from typing import TypeVar
 
 import msgspec
 from coldnotify_schemas.channels import Retention
+from coldnotify_schemas.filters import InvalidFilter, check_filter
 from coldnotify_schemas.interests import Kind, channel_of, channel_text, check_query
 from coldnotify_schemas.matcher_state import (
     BUCKET_OBJECTS_MAX,
     CHANNEL_BUCKETS,
+    EXPIRY_NEVER,
     FORMAT,
-    FORMAT_WITH_INTERESTS,
+    FORMAT_WITH_FILTERS,
     GENERATION_KEY,
     ChannelsRecord,
     GenerationRecord,
@@ -31,8 +33,13 @@ OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
 CLOCKS_APART_MS_MAX = 366 * 86_400_000
 """No matcher has seen a client at a time so far in the future. A predecessor's clock may have been wrong by less."""
+OPTIONS_MAX = 255
+"""A filter's options are a byte."""
+PROTOCOL_CHARS_MAX = 64
+"""Characters of the name of a kept session's protocol."""
 _GATEWAY_DIGITS = 16
 _EPOCH_MAX = (1 << 32) - 1
+_IDENTIFIER_MAX = (1 << 32) - 1
 _FAILURES_MAX = (1 << 32) - 1
 _RETENTIONS = {retention.value: retention for retention in Retention}
 _GENERATION_KEY = GENERATION_KEY.encode()
@@ -131,7 +138,7 @@ def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
 
 def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     """Returns the bucket in a record. Raises UnreadableState, NewerFormat."""
-    generation_of(value, now_ms, newest_format=FORMAT_WITH_INTERESTS)
+    generation_of(value, now_ms, newest_format=FORMAT_WITH_FILTERS)
     record = _decode(_registrations, value)
     _check("applied", record.applied, -1, OFFSET_MAX)
     _check("objects and interests", len(record.objects) + len(record.interests), 0, BUCKET_OBJECTS_MAX)
@@ -145,6 +152,8 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     for interest in record.interests:
         _check("interest's position", interest.position, -1, OFFSET_MAX)
         _check("interest's epoch", interest.epoch, 0, _EPOCH_MAX)
+        _check("interest's options", interest.options, 0, OPTIONS_MAX)
+        _check("interest's identifier", interest.identifier, 0, _IDENTIFIER_MAX)
     try:
         for name in record.objects:
             check_object(name)
@@ -172,6 +181,11 @@ def _check_interest(interest: StoredInterest) -> None:
         case Kind.CHANNEL:
             if channel_text(*channel_of(interest.text)) != interest.text:
                 raise UnreadableState(f"interests: {interest.text[:80]!r} is not a name and sorted attributes")
+        case Kind.FILTER:
+            try:
+                check_filter(interest.text)
+            except InvalidFilter as error:
+                raise UnreadableState(f"interests: {error}") from None
         case Kind.NAME:
             raise UnreadableState("interests: names are in objects")
 
@@ -181,7 +195,7 @@ def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
 
     `inboxes`: the number of partitions of the topic of notifications.
     """
-    generation_of(value, now_ms)
+    generation_of(value, now_ms, newest_format=FORMAT_WITH_FILTERS)
     record = _decode(_session, value)
     if len(record.gateway) != _GATEWAY_DIGITS or not all(digit in "0123456789abcdef" for digit in record.gateway):
         raise UnreadableState(f"gateway: {record.gateway[:80]!r} is not 16 hex digits")
@@ -191,6 +205,8 @@ def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
     _check("cursor", record.cursor, -1, OFFSET_MAX)
     _check("digest", record.digest or 0, 0, (1 << 64) - 1)
     _check("last_seen", record.last_seen, 0, now_ms + CLOCKS_APART_MS_MAX)
+    _check("kept", len(record.kept), 0, PROTOCOL_CHARS_MAX)
+    _check("expiry_s", record.expiry_s, 0, EXPIRY_NEVER)
     _check("channels_epoch", record.channels_epoch, 0, _EPOCH_MAX)
     _check("channels_cursor", record.channels_cursor, -1, OFFSET_MAX)
     return record

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from coldnotify_schemas.matcher_state import (
     FORMAT,
-    FORMAT_WITH_INTERESTS,
+    FORMAT_WITH_FILTERS,
     ChannelsRecord,
     RegistrationsRecord,
     SessionRecord,
@@ -205,7 +205,7 @@ class StoredState:
         self, topic: str, key: str, value: bytes | None, said: object, now_ms: int, phase: OwningPhase
     ) -> None:
         if phase is OwningPhase.OWNED:
-            newest_format = FORMAT_WITH_INTERESTS if topic == self._names.registrations else FORMAT
+            newest_format = FORMAT if topic == self._names.channels_state else FORMAT_WITH_FILTERS
             if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._generations.claimed:
                 self._engine.rewrite(topic, key, was_null=value is None)
             return

@@ -104,7 +104,7 @@ def test_what_was_followed_may_be_worth_nothing(starts: int, ends: int, committe
 
 def test_a_record_of_a_later_release_that_was_followed_is_refused_at_the_takeover() -> None:
     one = MatcherPartition(PARTITION, CLUSTER, "a", registrations_max=100)
-    one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 2}), 0)
+    one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 4}), 0)
     ends = dict.fromkeys(COMPACTED, 0) | {TOPICS.sessions: 1}
     for topic, end in ends.items():
         one.on_end(topic, end)
@@ -113,7 +113,7 @@ def test_a_record_of_a_later_release_that_was_followed_is_refused_at_the_takeove
     assert one.load(starts, ends, handled_on(0)) == ends, "the record is not read again"
 
     assert one.loaded
-    with pytest.raises(NewerFormat, match="format 2"):
+    with pytest.raises(NewerFormat, match="format 4"):
         one.claim()
     assert one.phase is OwningPhase.LOADING
     assert one.take_repairs() == []

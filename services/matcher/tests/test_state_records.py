@@ -88,7 +88,28 @@ def test_round_trips(parse: Callable[[bytes], object], record: object) -> None:
 def test_a_later_format_is_no_garbage() -> None:
     for parse in VALUE_PARSERS:
         with pytest.raises(NewerFormat):
-            parse(b'{"format":%d,"generation":1}' % (3 if parse is VALUE_PARSERS[2] else 2))
+            parse(b'{"format":%d,"generation":1}' % (4 if parse in VALUE_PARSERS[2:4] else 2))
+
+
+def test_a_bucket_with_filters_and_a_kept_session_are_of_the_latest_format() -> None:
+    one = StoredInterest(Kind.FILTER, "a/#", 5, 9, 0x10, 3, True)
+    bucket = RegistrationsRecord(3, 2, -1, [], [one])
+    assert parse_registrations(msgspec.json.encode(bucket), NOW_MS) == bucket
+    session = SessionRecord(3, 2, -1, False, "0" * 16, 0, 0, 5, -1, 6, kept="mqtt 5.0", expiry_s=(1 << 32) - 1)
+    assert parse_session(msgspec.json.encode(session), NOW_MS, inboxes=4) == session
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        StoredInterest(Kind.FILTER, "a#"),
+        StoredInterest(Kind.FILTER, "a", options=256),
+        StoredInterest(Kind.FILTER, "a", identifier=1 << 32),
+    ],
+)
+def test_a_filter_that_none_could_have_registered_is_unreadable(one: StoredInterest) -> None:
+    with pytest.raises(UnreadableState):
+        parse_registrations(msgspec.json.encode(RegistrationsRecord(3, 2, -1, [], [one])), NOW_MS)
 
 
 def test_a_bucket_with_queries_is_of_a_later_format() -> None:

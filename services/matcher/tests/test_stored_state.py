@@ -139,20 +139,20 @@ def test_a_strange_value_that_was_overwritten_while_loading_is_left_alone() -> N
 
 def test_a_record_of_a_later_release_is_refused() -> None:
     one = partition()
-    one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 2}), 0)
-    with pytest.raises(NewerFormat, match="format 2"):
+    one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 4}), 0)
+    with pytest.raises(NewerFormat, match="format 4"):
         one.claim()
     one.on_record(record(TOPICS.sessions, KEY, None, 1), 0)
     assert own(one).engine.state.clients == {}
-    with pytest.raises(NewerFormat, match="format 2"):
-        one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 2}, 2), 0)
+    with pytest.raises(NewerFormat, match="format 4"):
+        one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 4}, 2), 0)
 
 
 def test_a_record_of_a_later_release_behind_the_load_is_refused_before_the_claim_is_back_too() -> None:
     one = partition()
     one.claim()
-    with pytest.raises(NewerFormat, match="format 2"):
-        one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 2}), 0)
+    with pytest.raises(NewerFormat, match="format 4"):
+        one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 4}), 0)
     assert not one.claimed
 
 

@@ -258,7 +258,7 @@ def test_strange_state_records_are_survived_and_overwritten(bootstrap: str, play
 def test_a_state_record_of_a_later_release_stops_its_partition_alone_and_is_not_overwritten(
     bootstrap: str, player: Player, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    value = b'{"format":2,"generation":1,"everything":"else"}'
+    value = b'{"format":4,"generation":1,"everything":"else"}'
     key = f"{DOMAIN}/{GROUP}/client-1".encode()
     write(bootstrap, TOPICS.sessions, key, value)
     monkeypatch.setattr(MatcherWorker, "limits", RunLimits(newer_retry_s=0.5))

@@ -49,7 +49,7 @@ def a_later_release_has_written(scene: Scene, stack: ExitStack) -> None:
         assert producer.flush(60) == 0
 
     stack.callback(write, None)
-    write(b'{"format": 2, "generation": 1}')
+    write(b'{"format": 4, "generation": 1}')
 
 
 def versions_are_below_the_newest(scene: Scene, stack: ExitStack) -> None:

@@ -6,6 +6,7 @@ export const INTEREST_KIND = {
   INTEREST_UNSAID: 0,
   INTEREST_QUERY: 1,
   INTEREST_CHANNEL: 2,
+  INTEREST_FILTER: 3,
 } as const;
 
 export const SINCE = {
@@ -26,6 +27,8 @@ export const INTEREST = {
   held: { number: 6, type: "fixed64", label: "optional" },
   reached: { number: 7, type: "string" },
   reachedAt: { number: 8, type: "fixed64" },
+  options: { number: 9, type: "uint32" },
+  identifier: { number: 10, type: "uint32" },
 } as const satisfies Table;
 
 export const POSITION = {
@@ -179,6 +182,7 @@ export const NOTIFICATION = {
   left: { number: 11, type: "fixed64", label: "repeated" },
   description: { number: 12, type: "bytes", label: "optional" },
   raw: { number: 13, type: "bool" },
+  answers: { number: 14, type: "fixed64", label: "repeated" },
 } as const satisfies Table;
 
 export const CAUGHT_UP = {
@@ -240,6 +244,7 @@ export const MESSAGE = {
   source: { number: 6, type: "string" },
   publishedMs: { number: 7, type: "uint64" },
   paged: { number: 8, type: "bool" },
+  name: { number: 9, type: "string" },
 } as const satisfies Table;
 
 export const REASON = {

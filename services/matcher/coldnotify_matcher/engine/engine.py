@@ -144,6 +144,7 @@ class Engine:
         self.state.at = None
         self._upkeep.on_tick(now_ms)
         self.state.members.on_tick(now_ms)
+        self.state.filtered.on_tick()
         self._forgetting.on_tick(now_ms)
         self.retention.on_tick(now_ms)
         self.conflation.on_tick(now_ms)
@@ -162,6 +163,7 @@ class Engine:
     def take_step(self, now_ms: int) -> Step:
         """Returns all outputs since the last step."""
         self._repairs.write()
+        self._forgetting.forget_expired()
         self._records.write_changed(now_ms)
         self._forgetting.write_sessions()
         self._strays.write()

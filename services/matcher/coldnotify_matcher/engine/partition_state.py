@@ -1,5 +1,6 @@
 """The state of one partition's engine, and the few changes of it that several of its parts make."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from coldnotify_schemas import internal_pb2
@@ -10,7 +11,9 @@ from coldnotify_streams.core.partition_turns import Spent, never
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients.brief_sessions import BriefSessions
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.filtered_groups import FilteredGroups
 from coldnotify_matcher.engine.clients.half_sets import HalfSets
+from coldnotify_matcher.engine.clients.kept_cursors import KeptCursors
 from coldnotify_matcher.engine.clients.memberships import Memberships
 from coldnotify_matcher.engine.clients.sessions import NO_ASK, EngineSession
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
@@ -60,6 +63,7 @@ class PartitionState:
         self.query_places = QueryPlaces()
         """Places of the queries that clients registered."""
         self.members = Memberships(self.objects, self.descriptions, self.query_places, self.count)
+        self.filtered = FilteredGroups(self.objects)
         self.clients: dict[str, RegisteredClient] = {}
         self.tallies: dict[str, DomainTally] = {}
         """By domain."""
@@ -72,6 +76,9 @@ class PartitionState:
         """Number of rows of pages that were begun."""
         self.half_sets = HalfSets()
         self.brief = BriefSessions()
+        self.kept_cursors = KeptCursors()
+        self.expired: dict[RegisteredClient, None] = {}
+        """Clients whose kept sets have ended with their sessions: they are to be forgotten."""
         self.channel_logs: dict[Retention, ChannelLog] = {}
         """The followed logs."""
         self.counts: dict[str, int] = {}
@@ -106,7 +113,10 @@ class PartitionState:
             return
         stored = client.stored_offline_at
         missed = bool(client.queries) and (stored is None or self.members.missed(client, stored))
+        missed |= client.kept and client.cursor != stored
         self.members.end_session(client)
+        self.filtered.end_session(client)
+        client.filters.rest()
         if session.channels is not None:
             missed |= self._end_channels(client, session.channels)
         client.disconnect()
@@ -118,6 +128,8 @@ class PartitionState:
             self.dirty_cursors[client] = None
         elif client.worth_keeping:
             self.changed[client] = None
+        if client.kept and not client.filters.expiry_s:
+            self.expired[client] = None
         self.forget_if_nobody(client)
 
     def see(self, client: RegisteredClient, now_ms: int) -> None:
@@ -157,12 +169,28 @@ class PartitionState:
             interests.epoch, interests.cursor = log.epoch, complete
             self.dirty_cursors[client] = None
 
-    def acknowledge(self, client: RegisteredClient, complete: int) -> None:
-        """Note that the client has applied all up to `complete`, at most to the end of the log."""
+    def acknowledge(self, client: RegisteredClient, complete: int, offset: int) -> None:
+        """Note that the client has applied all up to `complete`, at most to the end of the log, as the request at this
+        offset says."""
         complete = min(complete, self.position - 1)
         if complete > client.cursor:
             client.cursor = complete
             self.dirty_cursors[client] = None
+            if client.kept:
+                self.kept_cursors.moved(client, offset)
+        session = client.session
+        if session is not None and session.filter_answers.ended:
+            self.settle_filters(client, session.filter_answers.acknowledge(complete), offset)
+
+    def settle_filters(self, client: RegisteredClient, ended: Mapping[int, int], offset: int = -1) -> None:
+        """Note that the answers to these filters are acknowledged, by the request at this offset; by hash: the offset
+        up to which each answer has told what the filter fits."""
+        for hash_, told_up_to in ended.items():
+            one = client.filters.get(hash_)
+            if one is not None:
+                one.settle(max(told_up_to, one.position), self.epoch)
+                client.changed.add(one.bucket)
+        self.note_registrations(offset, client)
 
     def announce_anew(self, client: RegisteredClient, session: EngineSession) -> None:
         """Ask its gateway to open the session again; until then it receives nothing."""
@@ -191,13 +219,17 @@ class PartitionState:
             domain = key.partition("/")[0]
             tally = self.tallies.get(domain)
             if tally is None:
-                tally = self.tallies[domain] = DomainTally(partial(self.ceiling_of, domain), self.query_places)
+                tally = self.tallies[domain] = DomainTally(
+                    partial(self.ceiling_of, domain), self.query_places, self.filtered.registered
+                )
             client = self.clients[key] = RegisteredClient(key, tally)
             tally.known += 1
         return client
 
     def drop_client(self, client: RegisteredClient) -> None:
         """Forget a client without session and registrations."""
+        self.kept_cursors.written(client)
+        self.expired.pop(client, None)
         if self.clients.pop(client.key, None) is None:
             return
         client.tally.known -= 1

@@ -151,7 +151,7 @@ class LedgerEndpoints:
         registered = by_query = asleep = pending = parked = unable = 0
         for client in self._look.each(partition, wanting):
             registered += 1
-            by_query += not client.interested(obj)
+            by_query += not (client.interested(obj) or client.kept)
             unable += not client.tells_unsettled
             if lacks(client, obj, mark):
                 unsettled = untaken(client, obj)
@@ -246,7 +246,7 @@ class LedgerEndpoints:
     def _object(self, engine: Engine, client: RegisteredClient | None, obj: Obj) -> dict[str, Any]:
         shown = show_object(obj, payload=False)
         mark = mark_of(engine, obj, None)
-        registered = client is not None and client.interested(obj)
+        registered = client is not None and (client.interested(obj) or client.fits(obj))
         has = client is not None and mark.offset is not None and not lacks(client, obj, mark)
         return {
             **shown,
@@ -264,13 +264,13 @@ class LedgerEndpoints:
     def _wanting(
         self, partition: MatcherPartition, clients: Iterable[RegisteredClient], obj: Obj
     ) -> list[RegisteredClient]:
-        """Returns the clients that receive the object's newest version, by its name or by a query."""
+        """Returns the clients that receive the object's newest version, by its name, by a query or by a filter."""
         engine = partition.engine
         wanting: list[RegisteredClient] = []
         undecided: list[tuple[RegisteredClient, list[str]]] = []
         description: Description | None = None
         for client in self._look.each(partition, clients):
-            if client.interested(obj):
+            if client.interested(obj) or client.fits(obj):
                 wanting.append(client)
             elif client.queries:
                 looked = engine.state.members.look(client, obj.name)

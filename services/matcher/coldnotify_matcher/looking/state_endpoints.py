@@ -17,12 +17,14 @@ from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.list_pages import Page, PageRequest, page_request
 from coldnotify_common.http.web import error_response
 from coldnotify_schemas.descriptions import Description, encode_description
+from coldnotify_schemas.matcher_state import EXPIRY_NEVER
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects.description_store import NEVER, StoredDescription
 from coldnotify_matcher.engine.objects.objects import Obj
@@ -185,7 +187,15 @@ class Look:
                 return error_response(404, f"client: {prefix}{name} is not known")
             by_name = {obj.name: obj for obj in client.objects()}
             queries = [_query(query) for query in sorted(client.queries.values(), key=lambda query: query.text)]
-            shown: dict[str, Any] = {**client_summary(client), "queries": queries, "channels_cursor": cursor_of(client)}
+            filters = [_filter(one) for one in sorted(client.filters.values(), key=lambda one: one.text)]
+            shown: dict[str, Any] = {
+                **client_summary(client),
+                "queries": queries,
+                "filters": filters,
+                "channels_cursor": cursor_of(client),
+                "kept": client.filters.protocol or None,
+                "expiry_s": _expiry_s(client),
+            }
             log, channels = partition.engine.state.log_of(client), list(client.channels.values())
         shown["registrations"] = self.page(
             partition, by_name, asked, lambda object_: _registration(client, by_name[object_])
@@ -287,6 +297,15 @@ def _query(query: RegisteredQuery) -> dict[str, Any]:
     """Returns one query. `members` is null while the client is not connected, or the set is being computed."""
     members = len(query.set.members) if query.set is not None and query.set.ready else None
     return {"query": query.text, "members": members, "refused": query.why_never or None}
+
+
+def _filter(one: RegisteredFilter) -> dict[str, Any]:
+    return {"filter": one.text, "options": one.options, "identifier": one.identifier or None, "answered": not one.owed}
+
+
+def _expiry_s(client: RegisteredClient) -> int | None:
+    """Returns the seconds that what is kept of the client outlives its session; None: nothing is kept, or it stays."""
+    return client.filters.expiry_s if client.kept and client.filters.expiry_s != EXPIRY_NEVER else None
 
 
 def _registration(client: RegisteredClient, obj: Obj) -> dict[str, Any]:

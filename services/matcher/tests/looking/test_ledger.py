@@ -18,6 +18,7 @@ from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.names import looking_name
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, EngineBench, query_interest
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.kept_device import KeptGateway
 from coldnotify_testkit.served_routes import served_in_a_thread
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
@@ -310,3 +311,36 @@ def test_of_a_client_that_is_away_it_is_said_that_nothing_is_known_of_its_querie
     bench.settle()
     away = get(port, "/clients/unit/explanation")[1]
     assert (away["lacking"], away["queries_unknown"], away["queries_missed"]) == ([], 1, True)
+
+
+def test_the_ledger_knows_filters_and_what_is_kept(port: int, bench: EngineBench) -> None:
+    gateway = KeptGateway(bench)
+    bench.version("a/1", 1)
+    device, other = gateway.device("kept").connect(expiry_s=60), gateway.device("other").connect()
+    gateway.run()
+    device.subscribe("a/#", options=0x10, identifier=4)
+    other.subscribe("b")
+    gateway.run()
+    device.reads = False
+    bench.version("a/1", 2)
+    bench.version("b", 2)
+    gateway.run()
+    bench.settle()
+    assert names(lacking(port, object_="a/1")) == ["kept"]
+    assert lacking(port, object_="a/1")["by_query"] == 0
+    assert names(lacking(port, object_="b")) == []
+    assert lacking(port, object_="b")["registered"] == 1
+    explained = get(port, "/clients/kept/explanation?object=a/1")[1]
+    assert (explained["object"]["client_registered"], explained["object"]["client_applied"]) == (True, False)
+    shown = get(port, "/clients/kept")[1]
+    assert (shown["kept"], shown["expiry_s"], shown["registered"]) == ("mqtt 5.0", 60, 1)
+    assert shown["filters"] == [{"filter": "a/#", "options": 16, "identifier": 4, "answered": True}]
+    device.reads = True
+    bench.version("a/1", 3)
+    gateway.run()
+    bench.settle()
+    assert names(lacking(port, object_="a/1")) == []
+    device.reads = False
+    device.subscribe("b")
+    gateway.run()
+    assert names(lacking(port, object_="b")) == ["kept"], "the answer is not acknowledged"

@@ -6,20 +6,22 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS
-from coldnotify_schemas.interests import Kind, channel_of, query_hash
-from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord
+from coldnotify_schemas.filters import can_be_said
+from coldnotify_schemas.interests import Kind, channel_of, filter_hash, query_hash
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord, StoredInterest
 from coldnotify_schemas.names import is_looking_name
 
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.clients.unsettled import NOTHING, UnsettledRegistration
 from coldnotify_matcher.engine.interests.by_channel import ByChannel, ClientChannel
+from coldnotify_matcher.engine.interests.by_filter import ByFilter, RegisteredFilter
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.engine.tenants.ceilings import DomainTally
 
-Registration = Obj | RegisteredQuery | ClientChannel
+Registration = Obj | RegisteredQuery | ClientChannel | RegisteredFilter
 """One thing that a client is registered for."""
 
 if TYPE_CHECKING:
@@ -30,15 +32,17 @@ NO_QUERIES = ByQuery()
 """Shared by all clients without queries, which are most; nothing is ever put into it."""
 NO_CHANNELS = ByChannel()
 """The same for channels."""
+NO_FILTERS = ByFilter()
+"""The same for filters: the client's set is not kept, as the client keeps it itself."""
 
 
 class RegisteredClient:
     """One client: its registrations, its cursor, its session."""
 
     __slots__ = (
-        "_by_name", "buckets", "changed", "channels", "cursor", "digest", "key", "last_seen_ms", "looks", "queries",
-        "registrations_applied", "registrations_stored", "session", "session_applied", "session_stored", "stored_ms",
-        "stored_offline_at", "tally", "tells_unsettled", "unsettled",
+        "_by_name", "buckets", "changed", "channels", "cursor", "digest", "filters", "key", "last_seen_ms", "looks",
+        "queries", "registrations_applied", "registrations_stored", "session", "session_applied", "session_stored",
+        "stored_ms", "stored_offline_at", "tally", "tells_unsettled", "unsettled",
     )  # fmt: skip
 
     def __init__(self, key: str, tally: DomainTally | None = None) -> None:
@@ -52,6 +56,8 @@ class RegisteredClient:
         """By their hashes; to be changed by `register_query` and `unregister_query` only."""
         self.channels = NO_CHANNELS
         """By their hashes; to be changed by `register_channel` and `unregister_channel` only."""
+        self.filters = NO_FILTERS
+        """By their hashes; to be changed by `register_filter`, `unregister_filter` and `keep` only."""
         self.buckets: list[set[Registration]] = []
         self.changed: set[int] = set()
         """Buckets whose records are to be written in this step."""
@@ -89,12 +95,33 @@ class RegisteredClient:
     @property
     def worth_keeping(self) -> bool:
         """True if records of it are kept: nothing is kept of a client before its first registration."""
-        return bool(self._by_name or self.queries or self.channels or self.buckets or self.session_stored)
+        if self._by_name or self.queries or self.channels or self.buckets or self.session_stored:
+            return True
+        return self.filters.expiry_s > 0
+
+    @property
+    def kept(self) -> bool:
+        """True if its set is kept for it: it keeps nothing, and its interests are filters."""
+        return self.filters is not NO_FILTERS
+
+    def keep(self, protocol: str = "", expiry_s: int = 0) -> None:
+        """Keep its set for it, for so long after its session."""
+        if self.filters is NO_FILTERS:
+            self.filters = ByFilter()
+        self.filters.keep(protocol, expiry_s)
+
+    def place(self, cursor: int) -> None:
+        """Note the offset up to which it has applied the log, whatever was known before."""
+        self.cursor = cursor
+
+    def keep_no_more(self) -> None:
+        """Keep no set for it, as it keeps its set itself. There are no filters in it."""
+        self.filters = NO_FILTERS
 
     @property
     def registered(self) -> int:
         """Number of its interests."""
-        return len(self._by_name) + len(self.queries) + len(self.channels)
+        return len(self._by_name) + len(self.queries) + len(self.channels) + len(self.filters)
 
     def connect(self, session: EngineSession) -> None:
         """Make this its session."""
@@ -113,21 +140,23 @@ class RegisteredClient:
         yield from self._by_name.interests()
         yield from self.queries.interests()
         yield from self.channels.interests()
+        yield from self.filters.interests()
 
     def registrations(self) -> Iterator[Registration]:
         """Yields its registrations, as the engine keeps them."""
         yield from self._by_name
         yield from self.queries.values()
         yield from self.channels.values()
+        yield from self.filters.values()
 
-    def registered_by(self, hash_: int) -> RegisteredQuery | ClientChannel | None:
+    def registered_by(self, hash_: int) -> RegisteredQuery | ClientChannel | RegisteredFilter | None:
         """Returns its registration of this hash; names have no hash."""
-        return self.queries.get(hash_) or self.channels.get(hash_)
+        return self.queries.get(hash_) or self.channels.get(hash_) or self.filters.get(hash_)
 
     @property
     def by_name_alone(self) -> bool:
         """True if it is registered for names only: the fan-out index covers them all."""
-        return not (self.queries or self.channels)
+        return not (self.queries or self.channels or self.filters)
 
     def objects(self) -> Collection[Obj]:
         """Returns the objects that it is registered for by name."""
@@ -136,6 +165,10 @@ class RegisteredClient:
     def interested(self, obj: Obj) -> bool:
         """Returns true if it is registered for the object by name."""
         return obj in self._by_name
+
+    def fits(self, obj: Obj) -> bool:
+        """Returns true if one of its filters fits the object."""
+        return bool(self.filters) and can_be_said(obj.name) and bool(self.filters.fitting(obj.name))
 
     def unsettle(self, registration: Registration, unsettled: UnsettledRegistration) -> None:
         """Note why its application has not taken this. To be stored in this step."""
@@ -181,7 +214,18 @@ class RegisteredClient:
         """
         if obj in self.unsettled:
             return True
+        if self.filters:
+            return self._lacks_by_filter(obj, obj.offset if offset is None else offset)
         return (obj.offset if offset is None else offset) > self.cursor and not self.published(obj)
+
+    def _lacks_by_filter(self, obj: Obj, offset: int) -> bool:
+        """Returns true if it has not acknowledged a version by any filter that fits, as far as is stored."""
+        fitting = self.filters.fitting(obj.name) if can_be_said(obj.name) else []
+        if obj.there and fitting and all(one.owed for one in fitting):
+            return True
+        if offset <= self.cursor or any(offset <= one.position and not one.owed for one in fitting):
+            return False
+        return bool(fitting) and not (self.published(obj) and all(one.no_local for one in fitting))
 
     def unapplied(self) -> list[Obj]:
         """Returns the objects registered by name that it lacks, in the sense of `lacks`."""
@@ -238,6 +282,24 @@ class RegisteredClient:
         self.buckets[channel.bucket].discard(channel)
         self.changed.add(channel.bucket)
 
+    def register_filter(
+        self, text: str, options: int, identifier: int, bucket_objects_max: int = BUCKET_OBJECTS_MAX
+    ) -> RegisteredFilter:
+        """Add one registration by a new filter, in the first bucket with room. Its set is kept."""
+        index = self._bucket_with_room(bucket_objects_max)
+        self.changed.add(index)
+        one = RegisteredFilter(text, index, options, identifier)
+        self._put_filter(one)
+        return one
+
+    def unregister_filter(self, one: RegisteredFilter) -> None:
+        """Remove one registration by filter, which its session does not know any more."""
+        self.filters.remove(one)
+        self._count_filters(-1)
+        self.digest = (self.digest - one.hash) % MODULUS
+        self.buckets[one.bucket].discard(one)
+        self.changed.add(one.bucket)
+
     def unregister(self, obj: Obj) -> bool:
         """Remove one registration. Returns false if it was not there."""
         index = self._by_name.get(obj)
@@ -261,6 +323,8 @@ class RegisteredClient:
             self.tally.places.remove(self.group_key, hash_)
         self.queries = NO_QUERIES
         self.channels = NO_CHANNELS
+        self.tally.add_filters(self.group_key, -len(self.filters))
+        self.filters = NO_FILTERS
         self.settle_all()
         return objects
 
@@ -273,8 +337,10 @@ class RegisteredClient:
                     self.unregister(interest)
                 elif isinstance(interest, RegisteredQuery):
                     self.unregister_query(interest)
-                else:
+                elif isinstance(interest, ClientChannel):
                     self.unregister_channel(interest)
+                else:
+                    self.unregister_filter(interest)
         elsewhere = any(map(self.interested, objects))
         self._put([obj for obj in objects if not self.interested(obj)] if elsewhere else objects, index)
         for query in record.of_kind(Kind.QUERY):
@@ -287,6 +353,8 @@ class RegisteredClient:
                 elsewhere = True
             else:
                 self._put_channel(channel.text, channel.position, channel.epoch, index)
+        for stored in record.of_kind(Kind.FILTER):
+            elsewhere |= not self._load_filter(stored, index)
         # A predecessor that died between two records of a step leaves an object in two buckets, if it had moved from
         # one to the other; so does one that was not the owner any more. One place is enough.
         (self.changed.add if elsewhere else self.changed.discard)(index)
@@ -318,6 +386,27 @@ class RegisteredClient:
         self._bucket(index).add(channel)
         self.digest = (self.digest + channel.hash) % MODULUS
         return channel
+
+    def _load_filter(self, stored: StoredInterest, index: int) -> bool:
+        """Load one filter. Returns false if another bucket has it."""
+        if filter_hash(stored.text) in self.filters:
+            return False
+        one = RegisteredFilter(stored.text, index, stored.options, stored.identifier)
+        one.load(stored)
+        self._put_filter(one)
+        return True
+
+    def _put_filter(self, one: RegisteredFilter) -> None:
+        if self.filters is NO_FILTERS:
+            self.keep()
+        self.filters.add(one)
+        self._count_filters(1)
+        self._bucket(one.bucket).add(one)
+        self.digest = (self.digest + one.hash) % MODULUS
+
+    def _count_filters(self, more: int) -> None:
+        self.tally.add_registrations(more)
+        self.tally.add_filters(self.group_key, more)
 
     def _put(self, objects: list[Obj], index: int) -> None:
         self._bucket(index).update(objects)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.streams.answers import Answers
+from coldnotify_matcher.engine.streams.filter_answers import FilterAnswers
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.streams.stream import Stream
 
@@ -21,6 +22,8 @@ class EngineSession:
     """The stream of newest versions. Its ask also numbers Open and CheckDigest."""
     answers: Answers = field(default_factory=Answers)
     """Answers are sent in pages of objects alone."""
+    filter_answers: FilterAnswers = field(default_factory=FilterAnswers)
+    """Answers to filters, in pages of objects, too."""
     channels: MessageStream | None = None
     """None: its client is registered for no channels."""
     in_sync: bool = True
@@ -31,6 +34,8 @@ class EngineSession:
     """True if its client receives descriptions of members."""
     channels_in_order: bool = False
     """True if no channel is sent before others, whatever the priority."""
+    was_present: bool = True
+    """False if nothing was kept of its client when it began."""
     announced_ms: int = 0
     """Time at which its gateway last announced it; 0: a predecessor knew."""
 
@@ -51,6 +56,10 @@ class EngineSession:
         """Note that its gateway announces it, and its client's abilities."""
         self.announced_ms = now_ms
         self.descriptions, self.channels_in_order = descriptions, channels_in_order
+
+    def begins_anew(self) -> None:
+        """Note that nothing was kept of its client when it began."""
+        self.was_present = False
 
     def wants_descriptions(self) -> None:
         """Send its client descriptions of members from here on."""

@@ -163,6 +163,10 @@ class Intake:
             self._history.published(obj.key, obj.incarnation, version, obj.offset, record.timestamp_ms)
         if not state.live:
             return
+        if newer and state.filtered.any:
+            state.filtered.changed(obj)
+            if state.filtered.unsayable(obj):
+                state.count("unsayable")
         state.count(outcome + ":" + obj.domain)
         urgent = self._is_urgent(obj, record, newer=newer)
         if group:

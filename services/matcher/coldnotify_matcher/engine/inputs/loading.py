@@ -44,6 +44,7 @@ class Loading:
         """
         self._state.live = False
         self._state.members.clear()
+        self._state.filtered.clear()
         self._state.replay_from = 0 if objects_committed is None else objects_committed
         self._strays.start_load()
 
@@ -56,6 +57,7 @@ class Loading:
         group = client.group_key
         objects = [state.object_of(f"{group}/{name}") for name in record.objects]
         client.load_bucket(int(bucket), objects, record)
+        client.filters.begin_epoch(state.epoch)
         if record.unsettled is not None:
             client.tells_unsettled = True
             unsettled_registrations.load(client, client.buckets[int(bucket)], record.unsettled)
@@ -79,7 +81,13 @@ class Loading:
         if client.channels:
             client.channels.epoch, client.channels.cursor = record.channels_epoch, record.channels_cursor
             client.channels.stored_cursor = record.channels_cursor
+        if record.kept:
+            client.keep(record.kept, record.expiry_s)
+            if record.digest == client.digest:
+                client.filters.make_whole()
         if not record.online:
+            if record.kept and not record.expiry_s:
+                state.expired[client] = None
             # A cursor that was stored in another epoch says nothing about this one.
             client.stored_offline_at = record.cursor if same_epoch and applied_counts else None
             return
@@ -87,6 +95,8 @@ class Loading:
         if same_epoch:
             client.connect(session := EngineSession(gateway, record.session, Stream(cursor=record.cursor)))
             gateway.add(record.session, client.key)
+            if not client.filters:
+                session.begins_anew()
             if record.digest not in (None, client.digest):
                 self._doubt(client, session)
         else:
@@ -118,6 +128,7 @@ class Loading:
         state.generation = generation
         state.live = True
         state.rules.ceilings.take_over(state.partition, state.tallies)
+        state.filtered.follow(state.filtered.registered)
         self._outbox.tell_all(inboxes)
         online = [client for client in state.clients.values() if client.session is not None]
         for client in online:

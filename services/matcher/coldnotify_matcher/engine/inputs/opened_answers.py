@@ -27,9 +27,10 @@ class OpenedAnswers:
         client_epoch: int | None,
         refused: Sequence[wire_pb2.Refusal] = (),
         positions: Sequence[wire_pb2.Position] = (),
+        kept: internal_pb2.KeptSet | None = None,
     ) -> None:
         """Send an Opened; `in_sync`: the digests are the same. `client_epoch`: the objects' epoch that the client
-        knows."""
+        knows. `kept`: what is kept for it."""
         opened = internal_pb2.Opened(
             session=session.number,
             ask=session.objects.ask,
@@ -37,6 +38,7 @@ class OpenedAnswers:
             digest=client.digest,
             refused=refused,
             kinds=KINDS | wire_pb2.KINDS_DESCRIPTIONS if session.descriptions else KINDS,
+            kept=kept,
         )
         if client_epoch != self._state.epoch:
             opened.epoch = self._state.epoch

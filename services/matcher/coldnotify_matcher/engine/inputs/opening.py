@@ -8,6 +8,7 @@ from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
+from coldnotify_matcher.engine.inputs.kept_opening import KeptOpening, why_not_allowed
 from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
 from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
@@ -29,12 +30,14 @@ class Opening:
         registrations: RegistrationRequests,
         opened: OpenedAnswers,
         streams: StreamRequests,
+        kept: KeptOpening,
     ) -> None:
         self._state = state
         self._channels = channels
         self._registrations = registrations
         self._opened = opened
         self._streams = streams
+        self._kept = kept
 
     def displaced(self, gateway: GatewayView, number: int) -> None:
         """Close a session whose client has opened another one since. It does not come back: its Hello is outdated."""
@@ -64,12 +67,18 @@ class Opening:
             )
             self._state.forget_if_nobody(client)
             return
+        if reason := why_not_allowed(client, request):
+            self._state.tell_closed(gateway, number, CloseCode.NOT_ALLOWED, reason)
+            self._state.forget_if_nobody(client)
+            return
         let_in = request.again and not request.never_opened
         if current is None and not let_in and not self._may_connect(gateway, number, client, now_ms):
             return
+        expired = self._kept.has_expired(client, displaced=not same, now_ms=now_ms)
         if current is not None and not same:
             self.displaced(current.gateway, current.number)
             self._state.members.end_session(client)
+            self._state.filtered.end_session(client)
             self._state.half_sets.forget(current)
             self._channels.pause(client, current)
             current.gateway.remove(current.number, indexed=current.in_an_index)
@@ -82,23 +91,37 @@ class Opening:
         session.objects.asked(request.ask, page_bytes=request.page_bytes)
         session.announced(now_ms, descriptions=request.descriptions, channels_in_order=request.channels_in_order)
         self._state.half_sets.forget(session)
+        kept = request.kept if request.HasField("kept") else None
+        # Nothing that its gateway says of the set counts before it has heard what is kept.
+        unheard = kept is not None and (not request.again or request.never_opened)
+        if kept is None:
+            client.keep_no_more()
+        elif not request.again or (request.never_opened and not same):
+            self._kept.begin(offset, client, session, kept, ended=expired or kept.clean)
+        else:
+            self._kept.go_on(client, session, kept)
         outcome = self._registrations.open(offset, client, session, request)
         self._registrations.on_said_in_hello(offset, client, request, outcome, now_ms)
         cursor_counts = (
             request.epoch == self._state.epoch and request.HasField("cursor") and request.cursor < self._state.position
         )
         cursor = request.cursor if cursor_counts else NO_CURSOR
-        client.cursor = cursor
-        if request.again:
-            # The cursor is what the client was sent.
-            client.cursor = min(cursor, request.acked) if request.HasField("acked") else NO_CURSOR
+        if kept is None:
+            client.place(cursor)
+            if request.again:
+                # The cursor is what the client was sent.
+                client.place(min(cursor, request.acked) if request.HasField("acked") else NO_CURSOR)
+        elif unheard or not cursor_counts:
+            cursor = client.cursor
+        elif request.HasField("acked"):
+            client.place(max(client.cursor, min(cursor, request.acked)))
         if client.worth_keeping and not self._state.brief.begin(client, offset, now_ms):
             self._state.changed[client] = None
         # The client's digest includes interests that are refused now and then leave its wanted set. A replayed Open
         # cannot be compared, because the client's set is that of later requests, which follow: they came from a client
         # that was in sync.
         with_refused = (client.digest + sum(map(refused_hash, outcome.refused))) % MODULUS
-        in_sync = with_refused == request.digest or offset < client.registrations_applied
+        in_sync = with_refused == request.digest or offset < client.registrations_applied or unheard
         # A cursor above the end of the log, in the same epoch, is void, too, and the client has to hear so.
         void = request.HasField("cursor") and not cursor_counts
         client_epoch = None if void else request.epoch
@@ -109,12 +132,14 @@ class Opening:
             client_epoch=client_epoch,
             refused=outcome.refused,
             positions=outcome.positions,
+            kept=None if kept is None else self._kept.said(client, session),
         )
         self._state.count("opens" if in_sync else "opens_not_in_sync")
         if in_sync:
             self._streams.begin(client, session, cursor, outcome.registered, now_ms)
         else:
             session.disagree()
+            session.objects.place(cursor)
             self._channels.await_set(client, session, request)
 
     def on_check_digest(

@@ -60,6 +60,7 @@ class RemovalIntake:
         obj.remove()
         if state.live:
             state.count("removed")
+            state.filtered.removed(obj)
             if group:
                 changes = state.members.published(group, obj, before, offset)
                 self._conflation.described(group, obj.name, offset, now_ms, changes)

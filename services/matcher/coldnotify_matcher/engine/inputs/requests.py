@@ -11,9 +11,11 @@ from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.inputs import operating
+from coldnotify_matcher.engine.inputs.kept_opening import KeptOpening
 from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
 from coldnotify_matcher.engine.inputs.opening import Opening
 from coldnotify_matcher.engine.inputs.operating import Operating
+from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
 from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
 from coldnotify_matcher.engine.inputs.superseded_opens import SupersededOpens
@@ -62,8 +64,9 @@ class RequestHandler:
         self._history = history
         opened = OpenedAnswers(state, channels)
         streams = self._streams = StreamRequests(state, paging, conflation, channels)
-        registrations = self._registrations = RegistrationRequests(state, index, channels, opened, streams)
-        self._opening = Opening(state, channels, registrations, opened, streams)
+        filters = FilterRegistering(state)
+        registrations = self._registrations = RegistrationRequests(state, index, channels, opened, streams, filters)
+        self._opening = Opening(state, channels, registrations, opened, streams, KeptOpening(state, filters))
         self._opens: tuple[int, SupersededOpens] | None = None
         """The last offset of a batch that is partly handled; and its Opens."""
         self._of_session: dict[str | None, Handler] = {
@@ -71,7 +74,9 @@ class RequestHandler:
             "unregister": lambda asked: registrations.on_unregister(*asked.where, asked.body.unregister),
             "sync": lambda asked: registrations.on_sync(*asked.where, asked.body.sync, asked.now_ms),
             "unsettled": lambda asked: registrations.on_unsettled(*asked.where, asked.body.unsettled, asked.now_ms),
-            "catch_up": lambda asked: streams.catch_up(asked.client, asked.session, asked.body.catch_up, asked.now_ms),
+            "catch_up": lambda asked: streams.catch_up(
+                asked.client, asked.session, asked.body.catch_up, asked.offset, asked.now_ms
+            ),
             "stream_catch_up": lambda asked: streams.catch_up_channels(
                 asked.client, asked.session, asked.body.stream_catch_up, asked.now_ms
             ),
@@ -80,7 +85,7 @@ class RequestHandler:
             ),
             "is_there": self._on_is_there,
             "ask_outcome": self._on_ask_outcome,
-            "leave": lambda asked: streams.on_leave(asked.client, asked.body.leave),
+            "leave": lambda asked: streams.on_leave(asked.client, asked.body.leave, asked.offset),
         }
 
     def on_requests(
@@ -134,7 +139,7 @@ class RequestHandler:
             self._streams.on_beat(gateway, request.beat, now_ms)
             return
         if kind == "acks":
-            self._streams.on_acks(gateway, request.acks, now_ms)
+            self._streams.on_acks(gateway, request.acks, offset, now_ms)
             return
         if kind == "open":
             again = request.open.again and not first_open

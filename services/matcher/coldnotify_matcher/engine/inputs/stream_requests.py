@@ -43,9 +43,9 @@ class StreamRequests:
         self._channels.begin_pages(client, session, now_ms)
 
     def catch_up(
-        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUp, now_ms: int
+        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUp, offset: int, now_ms: int
     ) -> None:
-        """Send a page of objects, which the gateway asks for."""
+        """Send a page of objects, which the gateway asks for at this offset."""
         if not session.in_sync:
             self._open_again(client, session)
             return
@@ -54,14 +54,15 @@ class StreamRequests:
         is_next = stream.is_next(request.ask, request.page, request.paging or stream.paging)
         stream.asked(request.ask, page_bytes=request.page_bytes, entries_max=request.entries_max)
         if is_next:
-            self._paging.next_page(client, session, now_ms)
+            self._paging.next_page(client, session, offset, now_ms)
             return
         cursor_counts = (
             request.HasField("cursor")
             and request.cursor < self._state.position
             and (not request.HasField("epoch") or request.epoch == self._state.epoch)
         )
-        cursor = request.cursor if cursor_counts else NO_CURSOR
+        # A client that keeps nothing has what is kept for it.
+        cursor = request.cursor if cursor_counts else client.cursor if client.kept else NO_CURSOR
         # If we did not send this page above 0, a predecessor did: the next one goes on from there.
         self._paging.begin(client, session, cursor, session.answers.objects, now_ms, after_page=request.page)
 
@@ -76,25 +77,27 @@ class StreamRequests:
         if session.objects.ask == NO_ASK:
             self._open_again(client, session)
 
-    def on_acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
-        """Note the offsets that clients have applied."""
+    def on_acks(self, gateway: GatewayView, acks: internal_pb2.Acks, offset: int, now_ms: int) -> None:
+        """Note the offsets that clients have applied, as the request at this offset says."""
         for number, complete in zip(acks.sessions, acks.completes, strict=False):
             key = gateway.sessions.get(number)
             if key is not None:
                 client = self._state.clients[key]
                 self._state.see(client, now_ms)
                 if self._is_ours(acks):
-                    self._state.acknowledge(client, complete)
+                    self._state.acknowledge(client, complete, offset)
         for stream in acks.streams[:1]:
             self._channels.acks(gateway, stream, now_ms)
 
-    def on_leave(self, client: RegisteredClient, leave: internal_pb2.Leave) -> None:
-        """End the session; the request contains its client's cursors."""
+    def on_leave(self, client: RegisteredClient, leave: internal_pb2.Leave, offset: int) -> None:
+        """End the session; the request, at this offset, contains its client's cursors."""
         if leave.HasField("complete") and self._is_ours(leave):
-            self._state.acknowledge(client, leave.complete)
+            self._state.acknowledge(client, leave.complete, offset)
         for stream in leave.streams[:1]:
             if self._channels.is_ours(client, stream):
                 self._state.acknowledge_channels(client, stream.complete)
+        if client.kept and leave.HasField("expiry_s"):
+            client.keep(client.filters.protocol, leave.expiry_s)
         self._state.end_session(client)
 
     def on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat, now_ms: int) -> None:

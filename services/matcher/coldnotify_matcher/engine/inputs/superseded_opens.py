@@ -17,6 +17,7 @@ class SupersededOpens:
     """Clients have sent several Hellos while a matcher was away. The outcome is the same as of one after the other.
 
     Only Opens in a row supersede each other: if another request of the client is between them all are handled in turn.
+    So are those of clients whose set is kept: a later one does not say what an earlier one forgot.
     """
 
     def __init__(self, requests: Iterable[tuple[int, internal_pb2.Request]]) -> None:
@@ -33,7 +34,7 @@ class SupersededOpens:
             session = request.gateway, request.session
             if kind == "leave":
                 left.add(session)
-            elif kind != "open":
+            elif kind != "open" or request.open.HasField("kept"):
                 last.pop(client, None)
             else:
                 before = last.get(client)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.digest import object_digest
-from coldnotify_schemas.interests import channel_hash, joined_channel, query_hash
-from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_QUERY, Interest
+from coldnotify_schemas.interests import channel_hash, filter_hash, joined_channel, query_hash
+from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_FILTER, INTEREST_QUERY, Interest
 
 KINDS = wire_pb2.KINDS_NAMES | wire_pb2.KINDS_QUERIES
 """Kinds of interests that every matcher of this release accepts."""
@@ -23,6 +23,11 @@ def channels_in(interests: Iterable[Interest]) -> list[Interest]:
     return [one for one in interests if one.kind == INTEREST_CHANNEL]
 
 
+def filters_in(interests: Iterable[Interest]) -> list[Interest]:
+    """Returns the filters among these interests, in their order."""
+    return [one for one in interests if one.kind == INTEREST_FILTER]
+
+
 def channel_text_of(channel: Interest) -> str:
     """Returns the registered text of a channel, unchecked."""
     return joined_channel(channel.text, channel.attributes) if channel.attributes else channel.text
@@ -36,13 +41,21 @@ def hashes_of(interests: Iterable[Interest]) -> list[int]:
             hashes.append(query_hash(one.text))
         elif one.kind == INTEREST_CHANNEL:
             hashes.append(channel_hash(channel_text_of(one)))
+        elif one.kind == INTEREST_FILTER:
+            hashes.append(filter_hash(one.text))
     return hashes
 
 
 def packed(interest: Interest) -> bytes:
     """Returns an interest of a set in a compact, hashable form. The answers that its client has do not count there."""
     kept = Interest(
-        kind=interest.kind, text=interest.text, attributes=interest.attributes, since=interest.since, at=interest.at
+        kind=interest.kind,
+        text=interest.text,
+        attributes=interest.attributes,
+        since=interest.since,
+        at=interest.at,
+        options=interest.options,
+        identifier=interest.identifier,
     )
     return kept.SerializeToString(deterministic=True)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from coldnotify_schemas.interests import Kind
 from coldnotify_schemas.matcher_state import (
     FORMAT,
+    FORMAT_WITH_FILTERS,
     FORMAT_WITH_INTERESTS,
     RegistrationsRecord,
     StoredInterest,
@@ -12,6 +13,7 @@ from coldnotify_schemas.matcher_state import (
 )
 
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
+from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects.objects import Obj
 
@@ -22,6 +24,7 @@ def bucket_record(
     """Returns the record of these interests, sorted by kind and text, in the lowest format that has them."""
     names: list[str] = []
     interests: list[StoredInterest] = []
+    filters = False
     for one in bucket:
         if isinstance(one, Obj):
             names.append(one.name)
@@ -29,6 +32,10 @@ def bucket_record(
             interests.append(StoredInterest(Kind.QUERY, one.text))
         elif isinstance(one, ClientChannel):
             interests.append(StoredInterest(Kind.CHANNEL, one.text, one.position, one.epoch))
+        elif isinstance(one, RegisteredFilter):
+            filters = True
+            place, said = (one.position, one.epoch), (one.options, one.identifier)
+            interests.append(StoredInterest(Kind.FILTER, one.text, *place, *said, one.owed))
     interests.sort(key=lambda one: (one.kind.value, one.text))
-    format_ = FORMAT_WITH_INTERESTS if interests else FORMAT
+    format_ = FORMAT_WITH_FILTERS if filters else FORMAT_WITH_INTERESTS if interests else FORMAT
     return RegistrationsRecord(format_, generation, applied, sorted(names), interests, unsettled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from coldnotify_schemas import internal_pb2
 
@@ -43,21 +43,22 @@ class Index:
     def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._groups = state.members.groups
+        self._filtered = state.filtered
 
     def heard(self, obj: Obj) -> bool:
         """Returns true if a live session receives the object's publishes."""
-        return bool(obj.subscribers) or (self._groups.any and self._state.members.heard(obj))
+        if obj.subscribers or (self._groups.any and self._state.members.heard(obj)):
+            return True
+        return self._filtered.any and self._filtered.heard(obj)
 
     def gateways(self, obj: Obj) -> set[GatewayView]:
         """Returns the gateways of the live sessions that receive the object's publishes."""
-        return {*obj.subscribers, *(gateway for gateway, _ in self._state.members.hearers(obj))}
+        return {*obj.subscribers, *(gateway for gateway, _ in self._hearers(obj))}
 
     def hearing(self, obj: Obj) -> int:
         """Returns the approximate number of sessions that receive a publish: some may be gone, or count twice."""
         by_name = sum(len(subscribers.numbers) for subscribers in obj.subscribers.values())
-        if not self._groups.any:
-            return by_name
-        return by_name + sum(len(list(hearers)) for _, hearers in self._state.members.hearers(obj))
+        return by_name + sum(len(list(hearers)) for _, hearers in self._hearers(obj))
 
     def fan_out(
         self, obj: Obj, now_ms: int, *, complete: int, changes: Changes | None = None, urgent: bool = False
@@ -71,8 +72,9 @@ class Index:
         spared = None
         if obj.source is not None:
             source = self._state.clients.get(obj.key[: len(obj.key) - len(obj.name)] + obj.source)
-            spared = source.session if source is not None else None
-        if not self._groups.any:
+            if source is not None and (not source.kept or self._filtered.spares(source, obj)):
+                spared = source.session
+        if not self._groups.any and not (self._filtered.any and self._filtered.heard(obj)):
             for gateway, subscribers in list(obj.subscribers.items()):
                 subscribers.remove_gone(gateway)
                 numbers = subscribers.numbers
@@ -166,7 +168,7 @@ class Index:
             self._send(gateway, obj, in_turn, now_ms, complete)
 
     def _sessions(self, obj: Obj) -> Iterator[tuple[GatewayView, set[int]]]:
-        """Yields the live sessions that are registered for the object, by name or by a query, each once."""
+        """Yields the live sessions that are registered for the object, by name, query or filter, each once."""
         by_gateway: dict[GatewayView, set[int]] = {}
         for gateway, subscribers in list(obj.subscribers.items()):
             subscribers.remove_gone(gateway)
@@ -174,9 +176,16 @@ class Index:
                 by_gateway[gateway] = set(subscribers.numbers)
             else:
                 del obj.subscribers[gateway]
-        for gateway, hearers in self._state.members.hearers(obj):
+        for gateway, hearers in self._hearers(obj):
             by_gateway.setdefault(gateway, set()).update(hearers)
         yield from by_gateway.items()
+
+    def _hearers(self, obj: Obj) -> Iterator[tuple[GatewayView, Iterable[int]]]:
+        """Yields the live sessions that have the object otherwise than by its name; some come several times."""
+        if self._groups.any:
+            yield from self._state.members.hearers(obj)
+        if self._filtered.any:
+            yield from self._filtered.hearers(obj)
 
     def _send(
         self,
@@ -268,6 +277,8 @@ class Index:
             return
         session.join()
         session.gateway.catching.discard(session.number)
+        if client.filters:
+            self._filtered.hear(client)
         for obj in client.objects():
             self.subscribe(obj, session)
 

@@ -6,6 +6,8 @@ offset, the missing entries: newest versions above its cursor, and changes of it
 part moves the cursor.
 
 A session whose client has queries waits with its first page until all their sets are known.
+
+A client whose set is kept has filters alone: `filter_pages` fills its pages.
 """
 
 from collections.abc import Iterable
@@ -20,6 +22,7 @@ from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.page_room import PageRoom
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
+from coldnotify_matcher.engine.telling.filter_pages import FilterPages
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.lacking import lacking_of_queries
 from coldnotify_matcher.engine.telling.query_answers import QueryAnswers
@@ -43,6 +46,7 @@ class Paging:
         self._state = state
         self._index = index
         self._answers = QueryAnswers(state)
+        self._filters = FilterPages(state)
 
     def begin(
         self,
@@ -64,6 +68,7 @@ class Paging:
         session.objects.place(cursor)
         session.objects.begin(self._state.next_paging(), after_page)
         session.answers.begin(owed)
+        session.filter_answers.begin()
         if not session.indexed:
             session.gateway.catching.add(session.number)
         self._send(client, session, now_ms)
@@ -74,8 +79,10 @@ class Paging:
             if client.session is not None and client.session.objects.stage is FollowedStage.DUE:
                 self._send(client, client.session, now_ms)
 
-    def next_page(self, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
-        """Send the next page of the row, which the gateway has asked for."""
+    def next_page(self, client: RegisteredClient, session: EngineSession, offset: int, now_ms: int) -> None:
+        """Send the next page of the row, which the gateway has asked for at this offset: it has all before."""
+        if session.filter_answers.any:
+            self._state.settle_filters(client, session.filter_answers.acknowledge_page(), offset)
         session.objects.next_page()
         self._send(client, session, now_ms)
 
@@ -94,6 +101,7 @@ class Paging:
             page.last = True
             page.page = stream.send_last(self._state.position)
             answers.told_all_objects()
+            client.filters.rest()
             self._index.join(client)
             if answers.says_sets:
                 self._state.count("sets_digests")
@@ -119,6 +127,8 @@ class Paging:
     ) -> bool:
         """Fill the page. Returns true if nothing is left after it."""
         now_ms = self._state.expires_ms(now_ms)
+        if client.kept:
+            return self._filters.fill(page, client, session, room, now_ms)
         stream, answers = session.objects, session.answers
         lacking = sorted(client.lacking(stream.cursor), key=lambda obj: obj.offset)
         if answers.objects:

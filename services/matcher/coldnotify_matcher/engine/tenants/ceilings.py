@@ -111,16 +111,21 @@ class DomainTally:
     """Counts one domain's sessions and registrations in one partition as they come and go, and how many of the
     registrations clients report as raising in their callbacks."""
 
-    __slots__ = ("_ceiling_of", "clients", "known", "parked", "places", "registrations")
+    __slots__ = ("_ceiling_of", "clients", "filtered", "known", "parked", "places", "registrations")
 
     def __init__(
-        self, ceiling_of: Callable[[], Ceiling | None] = lambda: None, places: QueryPlaces | None = None
+        self,
+        ceiling_of: Callable[[], Ceiling | None] = lambda: None,
+        places: QueryPlaces | None = None,
+        filtered: dict[str, int] | None = None,
     ) -> None:
         """`ceiling_of` returns the ceiling of the domain's tenant, to which this adds; None while the partition is not
         served."""
         self._ceiling_of = ceiling_of
         self.places = QueryPlaces() if places is None else places
         """Places of the partition's queries."""
+        self.filtered = {} if filtered is None else filtered
+        """Numbers of filters in the partition's groups, by domain/group, without empty ones."""
         self.known = 0
         """Number of clients that refer to it; at 0 it is forgotten."""
         self.clients = 0
@@ -140,6 +145,13 @@ class DomainTally:
         ceiling = self._ceiling_of()
         if ceiling is not None:
             ceiling.registrations += more
+
+    def add_filters(self, group: str, more: int) -> None:
+        """Count filters in one of its groups (domain/group) that came; below 0: went."""
+        if count := self.filtered.get(group, 0) + more:
+            self.filtered[group] = count
+        else:
+            self.filtered.pop(group, None)
 
 
 class RefusedClients:

@@ -12,7 +12,10 @@ A crash may come between any two of the tombstones. That of the session record, 
 seen, is written only when those of the registrations are durable: the next owner collects the rest.
 """
 
+from itertools import islice
+
 from coldnotify_common.clocks import APART_MS_MAX
+from coldnotify_schemas.matcher_state import EXPIRY_NEVER
 
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.partition_state import PartitionState
@@ -25,6 +28,8 @@ LOOKED_AT_A_TICK_MAX = 1_000
 FLEETING_FORGOTTEN_AFTER_MS = 300_000
 """For a client without registrations, or a page that only looked. Longer than a request of it can wait to be handled
 again after a crash, or a gateway can stand still and be taken for dead."""
+EXPIRED_A_STEP_MAX = 1_000
+"""All clients of a gateway that died are forgotten within a minute."""
 RECORDS_A_TICK_MAX = 200
 """A hundred clients of few registrations a second. The last client of a tick may exceed it, by its 158 records."""
 
@@ -84,9 +89,23 @@ class Forgetting:
     def _after_ms(self, client: RegisteredClient) -> int:
         """Returns the time after which it is forgotten; 0: never."""
         after_ms = self._state.rules.forgotten_after_ms
+        if client.kept and client.filters.protocol:
+            if client.filters.expiry_s == EXPIRY_NEVER:
+                return after_ms
+            expiry_ms = max(client.filters.expiry_s * 1000, 1)
+            return min(after_ms or expiry_ms, expiry_ms)
         if client.registered and not client.looks:
             return after_ms
         return min(after_ms or FLEETING_FORGOTTEN_AFTER_MS, FLEETING_FORGOTTEN_AFTER_MS)
+
+    def forget_expired(self) -> None:
+        """Forget clients whose kept sets have ended with their sessions. No clock is asked."""
+        expired = self._state.expired
+        for client in list(islice(expired, EXPIRED_A_STEP_MAX)):
+            del expired[client]
+            if client.session is None and self._state.clients.get(client.key) is client:
+                self._state.count("forgotten")
+                self.forget(client)
 
     def write_sessions(self) -> None:
         """Write the tombstones of their session records, once those of the registrations are durable."""
@@ -108,6 +127,8 @@ class Forgetting:
         state.drop_client(client)  # a client without registrations disappears with its session
         state.changed.pop(client, None)
         state.dirty_cursors.pop(client, None)
+        state.kept_cursors.written(client)
+        state.expired.pop(client, None)
         self._sessions.append(client)
         for bucket in range(len(client.buckets)):
             self._outbox.write(null_of(state, state.rules.topics.registrations, f"{client.key}/{bucket}"))

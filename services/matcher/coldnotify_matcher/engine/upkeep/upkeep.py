@@ -1,5 +1,6 @@
 """Changes that passing time alone makes: gateways fall silent, stored cursors get old, a successor is noticed."""
 
+from coldnotify_matcher.engine.clients.kept_cursors import STORE_EVERY_MS
 from coldnotify_matcher.engine.gateways.gateways import RETIRED_KEPT_MS, GatewayView
 from coldnotify_matcher.engine.partition_state import PartitionState
 
@@ -36,7 +37,11 @@ class Upkeep:
             for gateway in state.gateways.values():
                 gateway.turn_retired()
         state.changed.update(dict.fromkeys(state.brief.take_due(now_ms)))
-        due = [c for c in state.dirty_cursors if now_ms - c.stored_ms >= STORE_CURSORS_EVERY_MS]
+        due = [
+            client
+            for client in state.dirty_cursors
+            if now_ms - client.stored_ms >= (STORE_EVERY_MS if client.kept else STORE_CURSORS_EVERY_MS)
+        ]
         for client in due:
             del state.dirty_cursors[client]
             if client.worth_keeping:

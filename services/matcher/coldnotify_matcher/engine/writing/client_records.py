@@ -1,7 +1,7 @@
 """The records about clients: registrations in buckets, and a session record for each client."""
 
 import msgspec
-from coldnotify_schemas.matcher_state import FORMAT, SessionRecord, ended_by_header
+from coldnotify_schemas.matcher_state import FORMAT, FORMAT_WITH_FILTERS, SessionRecord, ended_by_header
 from coldnotify_schemas.whole_numbers import whole_number
 
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
@@ -72,7 +72,7 @@ class ClientRecords:
         client.changed.clear()
         session = client.session
         record = SessionRecord(
-            format=FORMAT,
+            format=FORMAT_WITH_FILTERS if client.kept else FORMAT,
             generation=state.generation,
             applied=client.session_applied,
             online=session is not None,
@@ -85,6 +85,8 @@ class ClientRecords:
             digest=client.digest,
             channels_epoch=client.channels.epoch,
             channels_cursor=client.channels.cursor,
+            kept=client.filters.protocol,
+            expiry_s=client.filters.expiry_s,
         )
         write_last(ProducedRecord(state.rules.topics.sessions, state.partition, client.key.encode(), _encode(record)))
         if client.channels:
@@ -93,4 +95,5 @@ class ClientRecords:
         client.stored_ms = now_ms
         client.stored_offline_at = client.cursor if session is None else None
         state.brief.written(client)
+        state.kept_cursors.written(client)
         state.dirty_cursors.pop(client, None)

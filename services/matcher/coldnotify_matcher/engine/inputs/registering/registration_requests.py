@@ -3,9 +3,11 @@
 A frame contains one list of interests. Kinds are registered one after the other, in the order of the frames' lists.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.wire_pb2 import INTEREST_FILTER
 
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients import unsettled_registrations
@@ -13,10 +15,11 @@ from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.half_sets import Packed
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
+from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
 from coldnotify_matcher.engine.inputs.registering.name_registering import NameRegistering
 from coldnotify_matcher.engine.inputs.registering.query_registering import QueryRegistering
 from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
-from coldnotify_matcher.engine.interests.kinds import KINDS, channels_in, hashes_of, packed, queries_in
+from coldnotify_matcher.engine.interests.kinds import KINDS, channels_in, filters_in, hashes_of, packed, queries_in
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
@@ -50,6 +53,7 @@ class RegistrationRequests:
         channels: ChannelRequests,
         opened: OpenedAnswers,
         streams: StreamRequests,
+        filters: FilterRegistering,
     ) -> None:
         self._state = state
         self._channels = channels
@@ -57,6 +61,7 @@ class RegistrationRequests:
         self._streams = streams
         self._names = NameRegistering(state, index)
         self._queries = QueryRegistering(state)
+        self._filters = filters
 
     def open(
         self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open
@@ -64,6 +69,8 @@ class RegistrationRequests:
         """Register the interests in an Open, and unregister others."""
         outcome = HelloOutcome([], [], [], [])
         names, said, gone = request.register, request.interests, request.unregister_interests
+        if client.kept:
+            return self._open_kept(offset, client, session, request)
         others = bool(said or gone or client.channels or request.streams)
         if not (names or request.unregister or others):
             self._state.note_registrations(offset, client)
@@ -85,7 +92,19 @@ class RegistrationRequests:
             refused, outcome.positions = self._channels.open(offset, client, session, request, channels)
             outcome.refused += refused
             self._state.note_registrations(offset, client)
+        if filters := filters_in(said):
+            outcome.refused += self._filters.register(offset, client, session, filters).refused
         return outcome
+
+    def _open_kept(
+        self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open
+    ) -> HelloOutcome:
+        said = request.interests[:]
+        self._filters.unregister(offset, client, session, request.unregister_interests)
+        outcome = self._filters.register(offset, client, session, filters_in(said))
+        if request.streams:
+            self._channels.open(offset, client, session, request, ())
+        return HelloOutcome([], [], [*outcome.refused, *_others_refused(request.register, said)], [])
 
     def on_said_in_hello(
         self, offset: int, client: RegisteredClient, request: internal_pb2.Open, outcome: HelloOutcome, now_ms: int
@@ -119,12 +138,17 @@ class RegistrationRequests:
     ) -> None:
         """Handle a Register. The answer contains newest versions of objects, or tells the gateway to ask for pages."""
         said = request.interests[:]
+        if client.kept:
+            self._register_filters(offset, client, session, request)
+            return
         queries, channels = queries_in(said), channels_in(said)
         registered, refused = self._names.register(offset, client, session, request.objects[:])
         if queries:
             # A session without a cursor receives all answers unasked: one may have begun, perhaps by a predecessor.
             goes_on = session.objects.complete != NO_CURSOR
             refused += self._queries.register(offset, client, session, queries, goes_on=goes_on)
+        if filters := filters_in(said):
+            refused += self._filters.register(offset, client, session, filters).refused
         answer = internal_pb2.Answered(
             session=session.number, request=request.request, refused=refused, digest=client.digest
         )
@@ -153,6 +177,23 @@ class RegistrationRequests:
             size += newest_bytes
         session.gateway.tell(internal_pb2.Item(answered=answer))
 
+    def _register_filters(
+        self, offset: int, client: RegisteredClient, session: EngineSession, request: wire_pb2.Register
+    ) -> None:
+        said = request.interests[:]
+        outcome = self._filters.register(offset, client, session, filters_in(said))
+        answer = internal_pb2.Answered(
+            session=session.number,
+            request=request.request,
+            refused=[*outcome.refused, *_others_refused(request.objects, said)],
+            there=outcome.there,
+            digest=client.digest,
+            kinds=self._kinds(client),
+            # Pages that are under way to it contain the answers, as for queries.
+            catch_up=bool(session.filter_answers.owed) and not session.objects.under_way,
+        )
+        session.gateway.tell(internal_pb2.Item(answered=answer))
+
     def on_unregister(
         self, offset: int, client: RegisteredClient, session: EngineSession, request: wire_pb2.Unregister
     ) -> None:
@@ -163,10 +204,15 @@ class RegistrationRequests:
         if request.interests:
             self._channels.unregister(offset, client, session, request.interests)
             self._state.note_registrations(offset, client)
+        absent = self._filters.unregister(offset, client, session, request.interests) if client.kept else ()
         session.gateway.tell(
             internal_pb2.Item(
                 answered=internal_pb2.Answered(
-                    session=session.number, request=request.request, unregistered=True, digest=client.digest
+                    session=session.number,
+                    request=request.request,
+                    unregistered=True,
+                    digest=client.digest,
+                    there=absent,
                 )
             )
         )
@@ -199,12 +245,16 @@ class RegistrationRequests:
         wanted = dict.fromkeys([*half_sets.forget(session), *said])
         names = [one for one in wanted if isinstance(one, str)]
         interests = [wire_pb2.Interest.FromString(one) for one in wanted if isinstance(one, bytes)]
+        if client.kept:
+            self._sync_filters(offset, client, session, names, interests, now_ms)
+            return
         queries, channels = queries_in(interests), channels_in(interests)
         self._names.keep(offset, client, session, names)
         before = set(client.registrations()) if client.tells_unsettled else None
         _, refused = self._names.register(offset, client, session, names)
         self._queries.unregister(offset, client, client.queries.keys() - set(hashes_of(queries)))
         refused += self._queries.register(offset, client, session, queries, goes_on=False)
+        refused += self._filters.register(offset, client, session, filters_in(interests)).refused
         positions: list[wire_pb2.Position] = []
         if client.channels or channels or session.channels is not None:
             refused_channels, positions = self._channels.sync(offset, client, session, channels)
@@ -219,5 +269,34 @@ class RegistrationRequests:
         )
         self._streams.begin(client, session, NO_CURSOR, client.objects(), now_ms)
 
+    def _sync_filters(
+        self,
+        offset: int,
+        client: RegisteredClient,
+        session: EngineSession,
+        names: Sequence[str],
+        said: Sequence[wire_pb2.Interest],
+        now_ms: int,
+    ) -> None:
+        """Take over a whole set of a client that keeps none: its gateway has it. It goes on at the session's place."""
+        filters = filters_in(said)
+        self._filters.unregister(offset, client, session, client.filters.keys() - set(hashes_of(filters)))
+        outcome = self._filters.register(offset, client, session, filters, restored=True)
+        client.filters.make_whole()
+        self._state.count("syncs")
+        refused = [*outcome.refused, *_others_refused(names, said)]
+        self._opened.tell(client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused)
+        self._streams.begin(client, session, session.objects.cursor, (), now_ms)
+
     def _kinds(self, client: RegisteredClient) -> int:
         return KINDS if self._state.log_of(client) is None else KINDS | wire_pb2.KINDS_CHANNELS
+
+
+def _others_refused(names: Iterable[str], said: Iterable[wire_pb2.Interest]) -> list[wire_pb2.Refusal]:
+    """Returns refusals of what is no filter, for a client whose set is kept."""
+    reason = "only filters are registered in a set that the service keeps"
+    others = hashes_of(one for one in said if one.kind != INTEREST_FILTER)
+    return [
+        *(wire_pb2.Refusal(object=name, reason=reason) for name in names),
+        *(wire_pb2.Refusal(interest=hash_, reason=reason) for hash_ in others),
+    ]

@@ -1,0 +1,136 @@
+"""Interests by filter: the filters of one client whose set is kept here, because the client keeps nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sys import intern
+
+from coldnotify_schemas.filters import FilterTrie, fits
+from coldnotify_schemas.interests import Interest, Kind, filter_hash
+from coldnotify_schemas.matcher_state import StoredInterest
+from coldnotify_schemas.wire_pb2 import INTEREST_FILTER
+from coldnotify_schemas.wire_pb2 import Interest as SaidInterest
+
+TOLD_BY_CURSOR = -1
+"""The position of a filter, if the cursor alone says what the client was told."""
+_FEW = 8
+"""Number of filters that are tried one by one in less time than a trie of them is made."""
+
+
+class RegisteredFilter:
+    """One filter of one client."""
+
+    __slots__ = ("bucket", "epoch", "hash", "identifier", "options", "owed", "position", "text")
+
+    def __init__(self, text: str, bucket: int, options: int = 0, identifier: int = 0) -> None:
+        self.text = intern(text)
+        self.hash = filter_hash(text)
+        self.bucket = bucket
+        """Number of the bucket that contains it."""
+        self.options = options
+        """The byte of options as in SUBSCRIBE of MQTT 5.0."""
+        self.identifier = identifier
+        """Its Subscription Identifier; 0: none."""
+        self.position = TOLD_BY_CURSOR
+        """The client was told what it fits up to this offset of the objects, or did not ask for it."""
+        self.epoch = 0
+        """Epoch of the objects topic that the position belongs to."""
+        self.owed = False
+        """True if the client has not acknowledged the answer to it."""
+
+    @property
+    def retain_handling(self) -> int:
+        """0: it is answered always; 1: if it is new; 2: never."""
+        return (self.options >> 4) & 3
+
+    @property
+    def no_local(self) -> bool:
+        """True if the client is not told by it what it published itself."""
+        return bool(self.options & 4)
+
+    def said(self) -> SaidInterest:
+        """Returns it as it was registered."""
+        return SaidInterest(kind=INTEREST_FILTER, text=self.text, options=self.options, identifier=self.identifier)
+
+    def placed(self, position: int, epoch: int) -> None:
+        """Note that the client was told, or did not ask for, what it fits up to this offset."""
+        self.position, self.epoch = position, epoch
+
+    def settle(self, position: int, epoch: int) -> None:
+        """Note that the client has acknowledged the answer to it, which told it all up to this offset."""
+        self.owed = False
+        self.placed(position, epoch)
+
+    def load(self, stored: StoredInterest) -> None:
+        """Take over its place and what is owed from a record."""
+        self.placed(stored.position, stored.epoch)
+        self.owed = stored.owed
+
+    def owe(self) -> None:
+        """Note that the client is owed an answer to it."""
+        self.owed = True
+
+    def asked(self, options: int, identifier: int) -> bool:
+        """Take over what its client says of it now. Returns true if that is another option or identifier."""
+        same = (options, identifier) == (self.options, self.identifier)
+        self.options, self.identifier = options, identifier
+        return not same
+
+
+class ByFilter(dict[int, RegisteredFilter]):
+    """A client's interests by filter, by their hashes; and how long they are kept."""
+
+    __slots__ = ("_trie", "expiry_s", "protocol", "whole")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.protocol = ""
+        """The protocol that its client speaks, for operators; empty: its record is lost."""
+        self.expiry_s = 0
+        """Seconds that they outlive the session; 0: they end with it; EXPIRY_NEVER: they stay."""
+        self.whole = False
+        """True if none of them is lost, as far as is known."""
+        self._trie: FilterTrie[RegisteredFilter] | None = None
+        """Made while pages are filled."""
+
+    def keep(self, protocol: str, expiry_s: int) -> None:
+        """Note how long its client wants them kept."""
+        self.protocol, self.expiry_s = protocol, expiry_s
+
+    def make_whole(self) -> None:
+        """Note that they are all that the client is registered for."""
+        self.whole = True
+
+    def add(self, one: RegisteredFilter) -> None:
+        """Add a new filter."""
+        self[one.hash] = one
+        self._trie = None
+
+    def remove(self, one: RegisteredFilter) -> None:
+        """Remove an existing filter."""
+        del self[one.hash]
+        self._trie = None
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Forget positions of another epoch than this one."""
+        for one in self.values():
+            if one.epoch != epoch:
+                one.placed(TOLD_BY_CURSOR, epoch)
+
+    def fitting(self, name: str) -> list[RegisteredFilter]:
+        """Returns the filters that fit this name."""
+        if len(self) <= _FEW:
+            return [one for one in self.values() if fits(one.text, name)]
+        if self._trie is None:
+            self._trie = FilterTrie()
+            for one in self.values():
+                self._trie.add(one.text, one)
+        return self._trie.of(name)
+
+    def rest(self) -> None:
+        """Drop what was made to fill pages."""
+        self._trie = None
+
+    def interests(self) -> Iterator[Interest]:
+        """Yields all of them, as values."""
+        return (Interest(Kind.FILTER, one.text) for one in self.values())
