@@ -113,8 +113,11 @@ class MqttStory:
         self.say(End(connected=[_client(device) for device in connected]))
         if versions is not None:
             for offset, (topic, (version, payload)) in enumerate(versions.items()):
-                said = {"deleted": True} if payload == NOTHING else {"payload": payload}
-                record = Record(topic=TOPICS.objects, partition=0, offset=offset, key=f"{GROUP}/{topic}")
+                raw = isinstance(payload, dict) and payload.keys() == {"base64"}
+                said = {"payload": payload["base64"] if raw else payload}
+                if payload == NOTHING:
+                    raw, said = False, {"deleted": True}
+                record = Record(topic=TOPICS.objects, partition=0, offset=offset, key=f"{GROUP}/{topic}", raw=raw)
                 self._append(record, value={"version": version, **said})
             self.say(Topic(topic=TOPICS.objects, partitions=1))
         if messages is not None:

@@ -14,7 +14,8 @@ from coldnotify_checker.verdict import JudgeVerdict, Promise
 
 UNNOTICED_US = 30_000_000
 """So long after the loss of a log, messages that were read before may be told."""
-_MISSED = re.compile(r"(-?\d{1,19})-(\d{1,19}) ([a-z ]+)", re.ASCII)
+_MISSED = re.compile(r"(-?\d{1,19})?-(\d{1,19}) ([a-z_ ]+)", re.ASCII)
+"""AFTER is left out where all before may be missed."""
 _NAMED_MAX = 5
 """Messages that a violation names."""
 
@@ -117,7 +118,7 @@ class TopicMessages:
         if said is None:
             self._verdict.add("M8", f"{device.client} was told {text!r}, which does not say what is missed", (told,))
             return
-        after, before, reason = int(said[1]), int(said[2]), said[3]
+        after, before, reason = int(said[1] or -1), int(said[2]), said[3]
         name = topic_name(told)
         wrong = None
         if reason == "lost":

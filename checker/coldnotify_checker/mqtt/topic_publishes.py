@@ -1,5 +1,7 @@
 """Gathers what was published to each topic, by devices, back-ends and wills, and what is known of its order."""
 
+import base64
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -338,8 +340,13 @@ def contents_of_record(record: Record, version: int | None) -> frozenset[bytes]:
     payload = record.value.get("payload")
     if payload is None:
         return frozenset({content({"version": version})})
-    # A payload that is no JSON is a text in base64; the dump does not have the header that says so.
-    return frozenset({content(payload), content({"base64": payload})})
+    if not record.raw:
+        return frozenset({content(payload)})
+    # JSON whose very bytes the record would not give back is kept as bytes, too.
+    contents = {content({"base64": payload})}
+    with contextlib.suppress(ValueError, RecursionError):
+        contents.add(content(json.loads(base64.b64decode(payload))))
+    return frozenset(contents)
 
 
 def topic_name(told: MqttTold) -> str:
