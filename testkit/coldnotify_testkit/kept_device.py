@@ -54,6 +54,8 @@ class KeptDevice:
     answered: list[internal_pb2.Answered] = field(default_factory=list)
     waiting: internal_pb2.Page | None = None
     """A page that it has not acknowledged."""
+    due: bool = False
+    """True if its gateway waits for a page."""
     pages: int = 0
     """Pages of this connection."""
     page_bytes: int = 0
@@ -193,6 +195,11 @@ class KeptDevice:
     def _on_page(self, page: internal_pb2.Page) -> None:
         if page.kind != internal_pb2.PAGE:
             return
+        if not self.due:
+            # A new matcher answers an earlier question again: the session's place is another one.
+            self.catch_up()
+            return
+        self.due = False
         self.pages += 1
         for newest in page.newest:
             self._tell(newest)
@@ -234,12 +241,14 @@ class KeptDevice:
         self.told.append(said)
 
     def _catch_up(self, page: int, paging: int) -> None:
+        self.due = True
         catch_up = internal_pb2.CatchUp(
             cursor=self.complete, ask=self.ask, page=page, paging=paging, epoch=EPOCH, page_bytes=self.page_bytes
         )
         self._request(catch_up=catch_up)
 
     def _open(self, open_: internal_pb2.Open) -> None:
+        self.due = True
         self._request(open=open_)
 
     def _request(self, **body: object) -> None:

@@ -133,7 +133,11 @@ class ChannelLogs:
             return None
         body = request.WhichOneof("body")
         if body == "open":
-            concerned = bool(_channels(request)) or any(one.HasField("epoch") for one in request.open.streams)
+            concerned = (
+                request.open.HasField("kept")
+                or bool(_channels(request))
+                or any(one.HasField("epoch") for one in request.open.streams)
+            )
         else:
             concerned = body == "stream_catch_up" or bool(_channels(request))
         return self._log_of(request) if concerned else None

@@ -113,7 +113,7 @@ class PartitionState:
             return
         stored = client.stored_offline_at
         missed = bool(client.queries) and (stored is None or self.members.missed(client, stored))
-        missed |= client.kept and client.cursor != stored
+        missed |= client.kept and (client.cursor != stored or client in self.dirty_cursors)
         self.members.end_session(client)
         self.filtered.end_session(client)
         client.filters.rest()
@@ -158,12 +158,20 @@ class PartitionState:
             return None
         return self.channel_logs.get(self.rules.retentions.of(client.key.partition("/")[0]))
 
-    def acknowledge_channels(self, client: RegisteredClient, complete: int) -> None:
-        """Note that the client has applied all messages up to `complete`, at most to the end of the log."""
+    def acknowledge_channels(self, client: RegisteredClient, complete: int, offset: int) -> None:
+        """Note that the client has applied all messages up to `complete`, at most to the end of the log, as the request
+        at this offset says."""
         log = self.log_of(client)
-        if log is None or not client.channels:
+        if log is None or not (client.channels or client.kept):
             return
         complete = min(complete, log.position - 1)
+        if client.kept:
+            kept = client.filters
+            if kept.channels_epoch != log.epoch or complete > kept.channels_cursor:
+                kept.place_channels(log.epoch, complete)
+                self.dirty_cursors[client] = None
+                self.kept_cursors.moved(client, offset)
+            return
         interests = client.channels
         if interests.epoch != log.epoch or complete > interests.cursor:
             interests.epoch, interests.cursor = log.epoch, complete

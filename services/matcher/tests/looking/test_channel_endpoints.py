@@ -51,7 +51,7 @@ def follow(bench: ChannelsBench, number: int, client: str, *channels: wire_pb2.I
 
 def acknowledge(bench: ChannelsBench, client: str, complete: int) -> None:
     state = bench.engine.state
-    state.acknowledge_channels(state.clients[f"{DOMAIN}/{GROUP}/{client}"], complete)
+    state.acknowledge_channels(state.clients[f"{DOMAIN}/{GROUP}/{client}"], complete, 0)
 
 
 def test_channels_with_how_many_are_behind(bench: ChannelsBench, port: int) -> None:

@@ -28,10 +28,11 @@ from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
+from coldnotify_matcher.engine.channels import filter_messages
 from coldnotify_matcher.engine.channels.page_turns import PageTurns
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
-from coldnotify_matcher.engine.interests.by_channel import ClientChannel
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel, channel_mark
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.streams.positions import Positions
@@ -69,13 +70,14 @@ class CatchingUp:
         stream = _of(session)
         self.stop(log, client, session)
         cursor = stream.cursor
-        stream.positions.begin({hash_: max(cursor, one.position) for hash_, one in client.channels.items()})
+        at = {hash_: max(cursor, one.position) for hash_, one in client.channels.items()}
+        stream.positions.begin(dict.fromkeys(client.filters, cursor) if client.kept else at)
         stream.begin_row(self._state.next_paging(), after_page)
 
     def join_if_clean(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> bool:
         """Make its channels live if they lack nothing, and the log has a position to report. Returns true if it did."""
         stream = _of(session)
-        if stream.positions.lost_untold or not log.position or any(_lacking(log, client, stream.positions)):
+        if stream.positions.lost_untold or not log.position or self._lacks(log, client, stream):
             return False
         stream.join(log.position)
         self._subscribe(log, client, session)
@@ -179,8 +181,7 @@ class CatchingUp:
     def go_on(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         """Fill the page from the known part of the log, if it is its tenant's turn."""
         stream = _of(session)
-        lacks = any(_lacking(log, client, stream.positions))
-        if lacks and self._turns.has_to_wait(log, client, stream.row, now_ms):
+        if self._lacks(log, client, stream) and self._turns.has_to_wait(log, client, stream.row, now_ms):
             return
         self._fill_up(log, client, session, now_ms)
 
@@ -190,6 +191,9 @@ class CatchingUp:
         stream.row.limit(stream.entries_max, None if allowance is None else allowance.at_once)
         if stream.positions.lost_untold and not self._tell_lost(log, session):
             self._send(log, client, session, last=False)
+            return
+        if client.kept:
+            self._fill_by_filters(log, client, session, now_ms)
             return
         positions, last_of = stream.positions.at, log.last.of_marked
         all_lacking = {
@@ -401,7 +405,7 @@ class CatchingUp:
         else:
             log.paged[client] = None
             row.begin_ahead()
-            if not positions.lost_untold:
+            if not positions.lost_untold and not client.kept:
                 lacking = (positions.at[hash_] for hash_, _ in _lacking(log, client, positions))
                 stream.cover(min(lacking, default=log.position - 1))
             page.page = stream.send(whole=True)
@@ -410,11 +414,101 @@ class CatchingUp:
             page.complete = stream.complete
         session.gateway.tell(internal_pb2.Item(stream_page=page))
 
-    @staticmethod
-    def _subscribe(log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
+    def _lacks(self, log: ChannelLog, client: RegisteredClient, stream: MessageStream) -> bool:
+        if client.kept:
+            return bool(filter_messages.lacking(self._state, log, client, stream.cursor))
+        return any(_lacking(log, client, stream.positions))
+
+    def _fill_by_filters(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
+        """Fill the page of a session that has its channels by filters."""
+        stream, begun = _of(session), False
+        while True:
+            keys = filter_messages.lacking(self._state, log, client, stream.cursor)
+            if not keys:
+                self._send(log, client, session, last=True)
+                return
+            if begun and self._state.spent():
+                self._unfinished[client] = log
+                return
+            begun = True
+            low = stream.cursor + 1
+            if low < log.oldest:
+                if not self._miss_by_filters(log, client, session, keys, log.oldest, wire_pb2.RETENTION):
+                    break
+                continue
+            if low >= log.tail.start:
+                messages = filter_messages.from_tail(log, keys, stream.cursor)
+                if not self._put_by_filters(log, client, session, messages, log.position, now_ms):
+                    break
+                continue
+            kept = log.blocks.kept_at(low)
+            if kept is not None and kept.unreadable:
+                if not self._miss_by_filters(log, client, session, keys, kept.next, wire_pb2.UNREADABLE):
+                    break
+                continue
+            if kept is not None:
+                messages = filter_messages.from_block(kept, keys, stream.cursor)
+                if not self._put_by_filters(log, client, session, messages, kept.next, now_ms):
+                    break
+                continue
+            nothing_before = log.blocks.nothing_of(frozenset(map(channel_mark, keys)), low, self._state.spent)
+            if nothing_before > low:
+                stream.cover(nothing_before - 1)
+                continue
+            if log.pages_bytes > log.bounds.pages_bytes_max and stream.row.size_bytes:
+                break
+            stream.row.wait_for(low)
+            log.wait(client, low)
+            return
+        self._send(log, client, session, last=False)
+
+    def _miss_by_filters(
+        self,
+        log: ChannelLog,
+        client: RegisteredClient,
+        session: EngineSession,
+        keys: Iterable[str],
+        before: int,
+        reason: wire_pb2.Reason,
+    ) -> bool:
+        """Say of each filter that fits one of these channels that messages up to here may be missing. Returns false if
+        the page is full."""
+        stream = _of(session)
+        for hash_ in filter_messages.filters_of(client, keys):
+            if stream.positions.at.get(hash_, NO_CURSOR) >= before - 1:
+                continue
+            entry = internal_pb2.Entry()
+            missed_between(entry.missed, hash_, stream.cursor, before, reason)
+            if not self._put(log, session, entry):
+                return False
+            stream.positions.tell(hash_, before - 1)
+        stream.cover(before - 1)
+        return True
+
+    def _put_by_filters(
+        self,
+        log: ChannelLog,
+        client: RegisteredClient,
+        session: EngineSession,
+        messages: Iterable[ChannelMessage],
+        next_: int,
+        now_ms: int,
+    ) -> bool:
+        """Put in all of these messages, below `next_`. Returns false if the page is full."""
+        stream = _of(session)
+        for offset, entry in filter_messages.entries(client, messages, self._state.expires_ms(now_ms)):
+            if entry is not None and not self._put(log, session, entry):
+                stream.cover(offset - 1)
+                return False
+        stream.cover(next_ - 1)
+        return True
+
+    def _subscribe(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
         """Make the session's channels live."""
         positions = _of(session).positions
         positions.sent_last()
+        if client.filters:
+            self._state.filtered.hear_channels(client)
         for hash_, channel in client.channels.items():
             if positions.join(hash_):
                 log.subscriptions.subscribe(channel, session, log.last.of(channel.key))

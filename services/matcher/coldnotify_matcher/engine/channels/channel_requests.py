@@ -56,6 +56,34 @@ class ChannelRequests:
         self._note_cursor(log, client, session, request)
         return registered.refused, registered.positions()
 
+    def open_kept(
+        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open, *, begins: bool
+    ) -> None:
+        """Handle an Open of a client whose set is kept: its filters fit channels, too. `begins`: its gateway does not
+        know its cursor."""
+        log = self._state.log_of(client)
+        if log is None:
+            return
+        self.pause(client, session)
+        said, kept = _stream_in(request), client.filters
+        known = said.HasField("cursor") and not _is_void(log, said)
+        lost: Iterable[int] = ()
+        if known and not begins:
+            cursor = said.cursor
+        elif kept.channels_epoch == log.epoch:
+            cursor = min(kept.channels_cursor, log.position - 1)
+        elif kept.channels_epoch == NO_EPOCH:
+            cursor = log.position - 1
+        else:
+            cursor, lost = log.log_start - 1, kept
+        self._remember(log, session, request)
+        stream = session.follow_channels()
+        stream.place(cursor)
+        stream.positions.lose(lost)
+        acked = min(said.acked, cursor) if known and said.HasField("acked") else cursor
+        if kept.channels_epoch != log.epoch or acked > kept.channels_cursor:
+            kept.place_channels(log.epoch, acked)
+
     def await_set(self, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open) -> None:
         """Remember an Open whose digest differs: its channels count once the set is whole, which may contain some."""
         log = self._state.log_of(client)
@@ -143,8 +171,9 @@ class ChannelRequests:
             return
         opened.kinds |= wire_pb2.KINDS_CHANNELS
         stream = session.channels
-        if stream is not None and client.channels:
-            begun = opened.streams.add(log=log.number, positions=positions)
+        if stream is not None and (client.channels or client.kept):
+            complete = stream.cursor if client.kept and stream.cursor != NO_CURSOR else None
+            begun = opened.streams.add(log=log.number, positions=positions, complete=complete)
             if stream.take_epoch():
                 begun.epoch = log.epoch
 
@@ -152,7 +181,7 @@ class ChannelRequests:
         """Begin to catch its channels up. If nothing is missing, the next Page says so."""
         log = self._state.log_of(client)
         stream = session.channels
-        if log is None or stream is None or not client.channels:
+        if log is None or stream is None or not (client.channels or client.kept):
             return
         after_page = stream.page
         self._catching_up.begin(log, client, session, after_page=after_page)
@@ -166,7 +195,7 @@ class ChannelRequests:
         stream = session.channels
         if log is None or stream is None or (stream.live and not stream.clean):
             return
-        if not client.channels:
+        if not (client.channels or client.kept):
             # A page may be under way that an earlier set asked for.
             self._catching_up.stop(log, client, session)
             session.leave_channels()
@@ -256,8 +285,8 @@ class ChannelRequests:
             not said.HasField("epoch") or said.epoch == log.epoch
         )
 
-    def acks(self, gateway: GatewayView, acks: internal_pb2.AckedStream, now_ms: int) -> None:
-        """Note the messages that clients have applied."""
+    def acks(self, gateway: GatewayView, acks: internal_pb2.AckedStream, offset: int, now_ms: int) -> None:
+        """Note the messages that clients have applied, as the request at this offset says."""
         for number, complete in zip(acks.sessions, acks.completes, strict=False):
             key = gateway.sessions.get(number)
             if key is not None:
@@ -265,7 +294,7 @@ class ChannelRequests:
                 self._state.see(client, now_ms)
                 if not self.is_ours(client, acks):
                     continue
-                self._state.acknowledge_channels(client, complete)
+                self._state.acknowledge_channels(client, complete, offset)
                 if client.session is not None and client.session.channels is not None:
                     client.session.channels.acknowledged(complete)
 

@@ -156,7 +156,7 @@ class RegisteredClient:
     @property
     def by_name_alone(self) -> bool:
         """True if it is registered for names only: the fan-out index covers them all."""
-        return not (self.queries or self.channels or self.filters)
+        return not (self.queries or self.channels or self.kept)
 
     def objects(self) -> Collection[Obj]:
         """Returns the objects that it is registered for by name."""

@@ -7,12 +7,17 @@ from collections.abc import Iterable, Iterator
 
 from coldnotify_schemas.filters import FilterTrie, can_be_said
 
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
+from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
 from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter
 from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.objects.offset_order import OffsetOrder
+
+CHANNELS_KEPT_MAX = 100_000
+"""Channels of a group. Above it those are dropped whose messages the log has removed."""
 
 
 class _Heard:
@@ -24,17 +29,62 @@ class _Heard:
         self.by_gateway: dict[GatewayView, set[int]] = {}
 
 
+class _Hearers:
+    """The live sessions of one group, by their filters."""
+
+    __slots__ = ("_by_text", "_trie")
+
+    def __init__(self) -> None:
+        self._trie: FilterTrie[_Heard] = FilterTrie()
+        self._by_text: dict[str, _Heard] = {}
+
+    def add(self, text: str, gateway: GatewayView, number: int) -> None:
+        """Add a session to those that have this filter."""
+        heard = self._by_text.get(text)
+        if heard is None:
+            heard = self._by_text[text] = _Heard()
+            self._trie.add(text, heard)
+        heard.by_gateway.setdefault(gateway, set()).add(number)
+
+    def remove(self, text: str, gateway: GatewayView, number: int) -> None:
+        """Remove a session, if it is there."""
+        heard = self._by_text.get(text)
+        if heard is None or gateway not in heard.by_gateway:
+            return
+        numbers = heard.by_gateway[gateway]
+        numbers.discard(number)
+        if not numbers:
+            del heard.by_gateway[gateway]
+        if not heard.by_gateway:
+            del self._by_text[text]
+            self._trie.remove(text, heard)
+
+    def of(self, name: str) -> list[_Heard]:
+        """Returns the sessions whose filters fit this name."""
+        return self._trie.of(name) if self._by_text and can_be_said(name) else []
+
+
 class _Group:
     """One group."""
 
-    __slots__ = ("heard", "order", "trie")
+    __slots__ = ("channels", "channels_epoch", "channels_heard", "heard", "order")
 
     def __init__(self, order: OffsetOrder) -> None:
         self.order = order
         """All its objects that were published and that a filter can fit."""
-        self.trie: FilterTrie[_Heard] = FilterTrie()
-        self.heard: dict[str, _Heard] = {}
-        """By the texts of filters."""
+        self.heard = _Hearers()
+        """Sessions that receive publishes of objects."""
+        self.channels: OffsetOrder | None = None
+        """All its channels that a filter can fit, by their last messages; None: no session has asked."""
+        self.channels_epoch = NO_EPOCH
+        """Epoch of the log that they are of."""
+        self.channels_heard = _Hearers()
+        """Sessions that receive messages of channels."""
+
+    def follow_channels(self, order: OffsetOrder, epoch: int) -> OffsetOrder:
+        """Follow its channels, in this order in the log of this epoch."""
+        self.channels, self.channels_epoch = order, epoch
+        return order
 
 
 class FilteredGroups:
@@ -91,22 +141,43 @@ class FilteredGroups:
         if group is not None:
             group.order.remove(obj.name)
 
+    def channels(self, group: str, log: ChannelLog) -> OffsetOrder:
+        """Returns the group's channels by their last messages in this log; `message` is called from here on."""
+        there = self._group(group)
+        if there.channels is None or there.channels_epoch != log.epoch or len(there.channels) > CHANNELS_KEPT_MAX:
+            at = len(group) + 1
+            keys = [key for key in log.last.keys(f"{group}/") if can_be_said(key[at:])]
+            return there.follow_channels(OffsetOrder((key[at:], log.last.of(key)) for key in keys), log.epoch)
+        return there.channels
+
+    def message(self, key: str, offset: int) -> None:
+        """Note that the channel of this key has a message at this offset."""
+        group, name = _split(key)
+        there = self._groups.get(group)
+        if there is not None and there.channels is not None and can_be_said(name):
+            there.channels.put(name, offset)
+
     def hear(self, client: RegisteredClient) -> None:
-        """Send the client's session, which is live, what its filters fit from here on."""
-        for one in client.filters.values():
-            self.hear_one(client, one)
+        """Send the client's session, whose objects are live, what its filters fit from here on."""
+        if (session := client.session) is not None:
+            heard = self._group(client.group_key).heard
+            for one in client.filters.values():
+                heard.add(one.text, session.gateway, session.number)
+
+    def hear_channels(self, client: RegisteredClient) -> None:
+        """Send the client's session, whose channels are live, messages of those that its filters fit from here on."""
+        if (session := client.session) is not None:
+            heard = self._group(client.group_key).channels_heard
+            for one in client.filters.values():
+                heard.add(one.text, session.gateway, session.number)
 
     def hear_one(self, client: RegisteredClient, one: RegisteredFilter) -> None:
-        """Send the client's session, which is live, what this filter fits from here on."""
-        session = client.session
-        if session is None:
-            return
-        group = self._group(client.group_key)
-        heard = group.heard.get(one.text)
-        if heard is None:
-            heard = group.heard[one.text] = _Heard()
-            group.trie.add(one.text, heard)
-        heard.by_gateway.setdefault(session.gateway, set()).add(session.number)
+        """Send the client's session what this filter fits from here on, as far as it is live."""
+        session, group = client.session, self._group(client.group_key)
+        if session is not None and session.indexed:
+            group.heard.add(one.text, session.gateway, session.number)
+        if session is not None and session.channels is not None and session.channels.live:
+            group.channels_heard.add(one.text, session.gateway, session.number)
 
     def end_session(self, client: RegisteredClient) -> None:
         """Send nothing more to the client's session, which it still has."""
@@ -116,16 +187,19 @@ class FilteredGroups:
     def forget(self, client: RegisteredClient, one: RegisteredFilter) -> None:
         """Send nothing more to the client's session by this filter."""
         session, group = client.session, self._groups.get(client.group_key)
-        heard = None if group is None else group.heard.get(one.text)
-        if session is None or group is None or heard is None or session.gateway not in heard.by_gateway:
-            return
-        numbers = heard.by_gateway[session.gateway]
-        numbers.discard(session.number)
-        if not numbers:
-            del heard.by_gateway[session.gateway]
-        if not heard.by_gateway:
-            del group.heard[one.text]
-            group.trie.remove(one.text, heard)
+        if session is not None and group is not None:
+            group.heard.remove(one.text, session.gateway, session.number)
+            group.channels_heard.remove(one.text, session.gateway, session.number)
+
+    def channel_hearers(self, key: str) -> dict[GatewayView, set[int]]:
+        """Returns the live sessions that have the channel of this key by a filter."""
+        group, name = _split(key)
+        there = self._groups.get(group)
+        found: dict[GatewayView, set[int]] = {}
+        for heard in there.channels_heard.of(name) if there is not None else ():
+            for gateway, numbers in heard.by_gateway.items():
+                found.setdefault(gateway, set()).update(numbers)
+        return found
 
     def heard(self, obj: Obj) -> bool:
         """Returns true if a live session receives the object's publishes by a filter."""
@@ -146,14 +220,18 @@ class FilteredGroups:
 
     def _heard(self, obj: Obj) -> list[_Heard]:
         group = self._groups.get(_group_of(obj))
-        if group is None or not group.heard or not can_be_said(obj.name):
-            return []
-        return group.trie.of(obj.name)
+        return [] if group is None else group.heard.of(obj.name)
 
     def _group(self, group: str) -> _Group:
         if group not in self._groups:
             self.follow((group,))
         return self._groups[group]
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Returns domain/group and the rest of a key."""
+    domain, group, name = key.split("/", 2)
+    return f"{domain}/{group}", name
 
 
 def _group_of(obj: Obj) -> str:

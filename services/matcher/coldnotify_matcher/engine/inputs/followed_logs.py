@@ -1,5 +1,7 @@
 """The channels of one partition: their logs, and the shell's calls about them."""
 
+from itertools import chain
+
 import msgspec
 from coldnotify_schemas.channels import MessageHeaders, Retention
 from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS, FORMAT, ChannelsRecord
@@ -14,6 +16,7 @@ from coldnotify_matcher.engine.channel_logs.message_records import (
     MessageRecord,
     understand,
 )
+from coldnotify_matcher.engine.channels import filter_messages
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.inputs.arrivals import Door
 from coldnotify_matcher.engine.outputs import ProducedRecord
@@ -97,6 +100,8 @@ class FollowedLogs:
             if fresh:
                 state.count("messages_repeated")
             return
+        if state.filtered.any:
+            state.filtered.message(message.key, message.offset)
         if fresh:
             state.count("messages")
             domain = arrival.domain
@@ -109,6 +114,8 @@ class FollowedLogs:
             if message.high:
                 self._catching_up.tell_ahead(log, message, before, now_ms)
             told, missed = log.subscriptions.tell(message, state.expires_ms(now_ms))
+            if state.filtered.any:
+                told += filter_messages.tell_live(state, message, state.expires_ms(now_ms))
             state.deliver(domain, told, told * len(message.payload))
             if told:
                 state.count("messages_told", told)
@@ -131,7 +138,12 @@ class FollowedLogs:
     def _put_off(self, log: ChannelLog, message: ChannelMessage) -> None:
         """Make the message's sessions ask for pages, which wait for their turn: its tenant is above its agreement."""
         state = self._state
-        for gateway, number in log.subscriptions.sessions(message.key):
+        by_filter = [
+            (gateway, number)
+            for gateway, numbers in state.filtered.channel_hearers(message.key).items()
+            for number in numbers
+        ]
+        for gateway, number in chain(log.subscriptions.sessions(message.key), by_filter):
             client = state.clients[gateway.sessions[number]]
             session = client.session
             if session is not None and (session.gateway, session.number) == (gateway, number):

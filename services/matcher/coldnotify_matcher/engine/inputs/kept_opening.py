@@ -10,7 +10,9 @@ from coldnotify_schemas.matcher_state import EXPIRY_NEVER
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
+from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
 from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
 NATIVE = "registered by the device protocol: forget it first"
 KEPT = "registered with a set that the service keeps: forget it first"
@@ -62,6 +64,8 @@ class KeptOpening:
             if not replayed:
                 self._filters.unregister(offset, client, session, list(client.filters))
                 client.place(state.position - 1)
+                client.keep()
+                client.filters.place_channels(NO_EPOCH, NO_CURSOR)
         self.go_on(client, session, kept)
 
     def go_on(self, client: RegisteredClient, session: EngineSession, kept: internal_pb2.Kept) -> None:

@@ -83,6 +83,7 @@ class Loading:
             client.channels.stored_cursor = record.channels_cursor
         if record.kept:
             client.keep(record.kept, record.expiry_s)
+            client.filters.place_channels(record.channels_epoch, record.channels_cursor)
             if record.digest == client.digest:
                 client.filters.make_whole()
         if not record.online:

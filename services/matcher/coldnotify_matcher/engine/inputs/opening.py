@@ -89,7 +89,11 @@ class Opening:
         self._state.see(client, now_ms)
         gateway.add(number, client.key)
         session.objects.asked(request.ask, page_bytes=request.page_bytes)
-        session.announced(now_ms, descriptions=request.descriptions, channels_in_order=request.channels_in_order)
+        session.announced(
+            now_ms,
+            descriptions=request.descriptions,
+            channels_in_order=request.channels_in_order or request.HasField("kept"),
+        )
         self._state.half_sets.forget(session)
         kept = request.kept if request.HasField("kept") else None
         # Nothing that its gateway says of the set counts before it has heard what is kept.
@@ -100,6 +104,8 @@ class Opening:
             self._kept.begin(offset, client, session, kept, ended=expired or kept.clean)
         else:
             self._kept.go_on(client, session, kept)
+        if kept is not None:
+            self._channels.open_kept(client, session, request, begins=unheard)
         outcome = self._registrations.open(offset, client, session, request)
         self._registrations.on_said_in_hello(offset, client, request, outcome, now_ms)
         cursor_counts = (

@@ -87,7 +87,7 @@ class StreamRequests:
                 if self._is_ours(acks):
                     self._state.acknowledge(client, complete, offset)
         for stream in acks.streams[:1]:
-            self._channels.acks(gateway, stream, now_ms)
+            self._channels.acks(gateway, stream, offset, now_ms)
 
     def on_leave(self, client: RegisteredClient, leave: internal_pb2.Leave, offset: int) -> None:
         """End the session; the request, at this offset, contains its client's cursors."""
@@ -95,7 +95,7 @@ class StreamRequests:
             self._state.acknowledge(client, leave.complete, offset)
         for stream in leave.streams[:1]:
             if self._channels.is_ours(client, stream):
-                self._state.acknowledge_channels(client, stream.complete)
+                self._state.acknowledge_channels(client, stream.complete, offset)
         if client.kept and leave.HasField("expiry_s"):
             client.keep(client.filters.protocol, leave.expiry_s)
         self._state.end_session(client)

@@ -11,6 +11,8 @@ from coldnotify_schemas.matcher_state import StoredInterest
 from coldnotify_schemas.wire_pb2 import INTEREST_FILTER
 from coldnotify_schemas.wire_pb2 import Interest as SaidInterest
 
+from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
+
 TOLD_BY_CURSOR = -1
 """The position of a filter, if the cursor alone says what the client was told."""
 _FEW = 8
@@ -20,7 +22,7 @@ _FEW = 8
 class RegisteredFilter:
     """One filter of one client."""
 
-    __slots__ = ("bucket", "epoch", "hash", "identifier", "options", "owed", "position", "text")
+    __slots__ = ("bucket", "channels_position", "epoch", "hash", "identifier", "options", "owed", "position", "text")
 
     def __init__(self, text: str, bucket: int, options: int = 0, identifier: int = 0) -> None:
         self.text = intern(text)
@@ -35,6 +37,8 @@ class RegisteredFilter:
         """The client was told what it fits up to this offset of the objects, or did not ask for it."""
         self.epoch = 0
         """Epoch of the objects topic that the position belongs to."""
+        self.channels_position = TOLD_BY_CURSOR
+        """It begins with messages above this offset of the channels' log, in the session that registers it."""
         self.owed = False
         """True if the client has not acknowledged the answer to it."""
 
@@ -55,6 +59,10 @@ class RegisteredFilter:
     def placed(self, position: int, epoch: int) -> None:
         """Note that the client was told, or did not ask for, what it fits up to this offset."""
         self.position, self.epoch = position, epoch
+
+    def begin_channels(self, position: int) -> None:
+        """Note that it begins with messages above this offset of the channels' log."""
+        self.channels_position = position
 
     def settle(self, position: int, epoch: int) -> None:
         """Note that the client has acknowledged the answer to it, which told it all up to this offset."""
@@ -80,7 +88,7 @@ class RegisteredFilter:
 class ByFilter(dict[int, RegisteredFilter]):
     """A client's interests by filter, by their hashes; and how long they are kept."""
 
-    __slots__ = ("_trie", "expiry_s", "protocol", "whole")
+    __slots__ = ("_trie", "channels_cursor", "channels_epoch", "expiry_s", "protocol", "whole")
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,6 +98,9 @@ class ByFilter(dict[int, RegisteredFilter]):
         """Seconds that they outlive the session; 0: they end with it; EXPIRY_NEVER: they stay."""
         self.whole = False
         """True if none of them is lost, as far as is known."""
+        self.channels_epoch = NO_EPOCH
+        self.channels_cursor = TOLD_BY_CURSOR
+        """The acknowledged offset in the log of channels of `channels_epoch`."""
         self._trie: FilterTrie[RegisteredFilter] | None = None
         """Made while pages are filled."""
 
@@ -110,6 +121,10 @@ class ByFilter(dict[int, RegisteredFilter]):
         """Remove an existing filter."""
         del self[one.hash]
         self._trie = None
+
+    def place_channels(self, epoch: int, cursor: int) -> None:
+        """Note the acknowledged offset in the log of channels of this epoch."""
+        self.channels_epoch, self.channels_cursor = epoch, cursor
 
     def begin_epoch(self, epoch: int) -> None:
         """Forget positions of another epoch than this one."""

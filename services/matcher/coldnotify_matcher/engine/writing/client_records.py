@@ -83,8 +83,8 @@ class ClientRecords:
             cursor=client.cursor,
             last_seen=client.last_seen_ms,
             digest=client.digest,
-            channels_epoch=client.channels.epoch,
-            channels_cursor=client.channels.cursor,
+            channels_epoch=client.filters.channels_epoch if client.kept else client.channels.epoch,
+            channels_cursor=client.filters.channels_cursor if client.kept else client.channels.cursor,
             kept=client.filters.protocol,
             expiry_s=client.filters.expiry_s,
         )

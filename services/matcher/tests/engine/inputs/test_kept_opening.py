@@ -14,7 +14,7 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.matcher_state import EXPIRY_NEVER
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, TOPICS, EngineBench, closed, opened
-from coldnotify_testkit.kept_device import HOUR_S, KeptDevice, KeptGateway, Said
+from coldnotify_testkit.kept_device import HOUR_S, IF_NEW, KeptDevice, KeptGateway, Said
 
 
 def subscribed(bench: EngineBench, *filters: str, expiry_s: int = HOUR_S, clean: bool = False) -> KeptDevice:
@@ -106,6 +106,29 @@ def test_a_clean_open_that_is_handled_again_forgets_nothing_that_came_after_it()
     device.connect()
     device.gateway.run()
     assert list(device.filters) == ["new"]
+
+
+def test_a_clean_open_that_is_handled_again_leaves_the_cursor() -> None:
+    bench = EngineBench()
+    device = subscribed(bench, "old")
+    device.leave()
+    bench.settle()
+    committed = bench.committed
+    device.connect(clean=True)
+    device.gateway.run()
+    device.subscribe("new", options=IF_NEW)
+    device.gateway.run()
+    device.reads = False
+    bench.version("new", 1)
+    device.gateway.run()
+    bench.committed = committed
+    bench.load()
+    device.gateway.run()
+    device.leave()
+    device.reads = True
+    device.connect()
+    device.gateway.run()
+    assert device.names() == ["new"]
 
 
 @pytest.mark.parametrize("lost", ["bucket", "session"])

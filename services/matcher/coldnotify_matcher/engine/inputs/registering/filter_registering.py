@@ -95,8 +95,10 @@ class FilterRegistering:
         one = client.register_filter(said.text, said.options, said.identifier, state.rules.bucket_objects_max)
         # What was published before it is told in its answer alone.
         one.placed(TOLD_BY_CURSOR if restored else state.position - 1, state.epoch)
-        if session.indexed:
-            state.filtered.hear_one(client, one)
+        log = state.log_of(client)
+        if log is not None and not restored:
+            one.begin_channels(log.position - 1)
+        state.filtered.hear_one(client, one)
         state.count("filters_registered")
         return one
 

@@ -102,8 +102,6 @@ class RegistrationRequests:
         said = request.interests[:]
         self._filters.unregister(offset, client, session, request.unregister_interests)
         outcome = self._filters.register(offset, client, session, filters_in(said))
-        if request.streams:
-            self._channels.open(offset, client, session, request, ())
         return HelloOutcome([], [], [*outcome.refused, *_others_refused(request.register, said)], [])
 
     def on_said_in_hello(

@@ -1,0 +1,100 @@
+"""Messages of channels for sessions that have these by filters: live, and in pages.
+
+All channels that a client's filters fit have one position, the session's cursor: a filter begins with what is sent from
+its registration on. Each message is told once, however many filters fit, and with its channel's name.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+
+from coldnotify_schemas import internal_pb2
+
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
+from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.partition_state import PartitionState
+
+_NO_ATTRIBUTES: frozenset[str] = frozenset()
+_FIXED_BYTES_MAX = 120
+"""Bytes of an Item with a FanOut beside name, payload, id, source and sessions: tags, lengths and numbers."""
+MANY = 64
+"""If more channels lack something, messages are searched, and not channels."""
+
+
+def tell_live(state: PartitionState, message: ChannelMessage, now_ms: int) -> int:
+    """Send a message to live sessions that have its channel by filters. Returns their number."""
+    told = 0
+    if not message.is_for(_NO_ATTRIBUTES) or message.expired(now_ms):
+        return told
+    for gateway, numbers in state.filtered.channel_hearers(message.key).items():
+        hearing = sorted(number for number in numbers if _may_have(state.clients[gateway.sessions[number]], message))
+        if not hearing:
+            continue
+        sessions = b"".join(number.to_bytes(4, "little") for number in hearing)
+        said_bytes = len(message.key) + len(message.id) + len(message.source)
+        item = gateway.new_item(_FIXED_BYTES_MAX + len(message.payload) + 4 * said_bytes + len(sessions))
+        _say(message, item.stream_fan_out.entry)
+        item.stream_fan_out.sessions = sessions
+        told += len(hearing)
+    return told
+
+
+def lacking(state: PartitionState, log: ChannelLog, client: RegisteredClient, cursor: int) -> list[str]:
+    """Returns the keys of channels that its filters fit and that have messages above this cursor."""
+    group = client.group_key
+    above = state.filtered.channels(group, log).above(cursor)
+    return [f"{group}/{name}" for name, _ in above if client.filters.fitting(name)]
+
+
+def filters_of(client: RegisteredClient, keys: Iterable[str]) -> list[int]:
+    """Returns the hashes of its filters that fit any of these channels."""
+    names = [_name_of(key) for key in keys]
+    return list({one.hash: None for name in names for one in client.filters.fitting(name)})
+
+
+def from_tail(log: ChannelLog, keys: list[str], cursor: int) -> Iterable[ChannelMessage]:
+    """Returns messages of these channels above the cursor, which the tail has all."""
+    if len(keys) > MANY:
+        wanted = set(keys)
+        return (message for message in log.tail.since(cursor + 1) if message.key in wanted)
+    return merge(*(log.tail.above(key, cursor) for key in keys), key=_offset_of)
+
+
+def from_block(kept: KeptMessages, keys: Iterable[str], cursor: int) -> Iterable[ChannelMessage]:
+    """Returns messages of these channels above the cursor in a block."""
+    rows = (kept.by_channel.get(key, ()) for key in keys)
+    return sorted((message for row in rows for message in row if message.offset > cursor), key=_offset_of)
+
+
+def entries(
+    client: RegisteredClient, messages: Iterable[ChannelMessage], now_ms: int
+) -> Iterator[tuple[int, internal_pb2.Entry | None]]:
+    """Yields the offset of each message, and its entry in a page; None: the client is not told it."""
+    for message in messages:
+        if message.expired(now_ms) or not message.is_for(_NO_ATTRIBUTES) or not _may_have(client, message):
+            yield message.offset, None
+            continue
+        entry = internal_pb2.Entry()
+        _say(message, entry)
+        yield message.offset, entry
+
+
+def _say(message: ChannelMessage, entry: internal_pb2.Entry) -> None:
+    message.fill_in(entry.message, 0, message.offset)
+    entry.message.name = _name_of(message.key)
+
+
+def _may_have(client: RegisteredClient, message: ChannelMessage) -> bool:
+    """Returns true unless it was sent before its filters were registered, or by itself, and it wants no such."""
+    fitting = [one for one in client.filters.fitting(_name_of(message.key)) if one.channels_position < message.offset]
+    own = message.source and message.source == client.name
+    return bool(fitting) and not (own and all(one.no_local for one in fitting))
+
+
+def _name_of(key: str) -> str:
+    return key.split("/", 2)[2]
+
+
+def _offset_of(message: ChannelMessage) -> int:
+    return message.offset
