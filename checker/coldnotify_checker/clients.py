@@ -1,6 +1,6 @@
 """Follows what each client wants and was told; judges P2 (wakes), P3 and P4 on the way."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldnotify_checker.catching_up import CatchUps
@@ -23,6 +23,7 @@ from coldnotify_checker.histories import (
     Wire,
 )
 from coldnotify_checker.memberships import CheckedMemberships
+from coldnotify_checker.mqtt.payload_contents import EMPTY, content
 from coldnotify_checker.publishes import CheckedPublishes, Key, PublishCall, fingerprint
 from coldnotify_checker.topic_contents import DumpedTopics
 from coldnotify_checker.verdict import JudgeVerdict
@@ -109,7 +110,10 @@ class Clients:
         catch_ups: CatchUps,
         memberships: CheckedMemberships,
         clock_skew_us: int,
+        by_devices: Collection[tuple[str, bytes]] = (),
     ) -> None:
+        """`by_devices`: what MQTT devices published, as `said_by_devices` gives it."""
+        self._by_devices = by_devices
         self.by_name: dict[str, CheckedClient] = {}
         self._publishes = publishes
         self._topics = topics
@@ -427,6 +431,8 @@ class Clients:
                 possible &= {(event.incarnation, event.version)}
             if possible:
                 return possible
+        if (event.object, EMPTY if event.deleted else content(event.payload)) in self._by_devices:
+            return {(event.incarnation or 0, event.version)}
         if in_time:
             why = "with another payload, or as deleted, than it was published"
         elif written:

@@ -36,6 +36,7 @@ from coldnotify_checker.memberships import CheckedMemberships
 from coldnotify_checker.messages import CheckedMessages
 from coldnotify_checker.messages_kept import judge_kept
 from coldnotify_checker.mqtt.devices import MqttDevices
+from coldnotify_checker.mqtt.topic_publishes import said_by_devices
 from coldnotify_checker.publishes import CheckedPublishes, PublishCall
 from coldnotify_checker.topic_contents import DumpedTopics, HeldVersion, merge
 from coldnotify_checker.verdict import JudgeVerdict
@@ -70,8 +71,9 @@ def judge(
     catch_ups = CatchUps(publishes, verdict.statistics)
     skew_us = round(clock_skew_s * 1e6)
     memberships = CheckedMemberships(history, publishes, topics, verdict, skew_us)
-    clients = Clients(publishes, topics, verdict, catch_ups, memberships, skew_us)
-    messages = CheckedMessages(history, verdict, names)
+    by_devices = said_by_devices(history)
+    clients = Clients(publishes, topics, verdict, catch_ups, memberships, skew_us, by_devices)
+    messages = CheckedMessages(history, verdict, names, by_devices)
     ledger = LedgerLooks(verdict, skew_us, names)
     fresh = FreshClaims(history, clients, memberships, messages, publishes, verdict, names, skew_us)
     devices = MqttDevices(history, publishes, topics, verdict, names, skew_us)

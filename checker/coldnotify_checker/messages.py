@@ -10,7 +10,7 @@ client is in the previous period until it is told of the loss, since it may be t
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldnotify_schemas.partitioner import partition_of
@@ -35,6 +35,7 @@ from coldnotify_checker.histories import (
     Unsubscribe,
 )
 from coldnotify_checker.log_periods import LogPeriods
+from coldnotify_checker.mqtt.payload_contents import content
 from coldnotify_checker.verdict import JudgeVerdict, Promise
 
 UNNOTICED_US = 30_000_000
@@ -152,7 +153,15 @@ class MessageLog:
 class CheckedMessages:
     """The channels of all clients, followed event by event."""
 
-    def __init__(self, events: Iterable[Event], verdict: JudgeVerdict, names: TopicNames) -> None:
+    def __init__(
+        self,
+        events: Iterable[Event],
+        verdict: JudgeVerdict,
+        names: TopicNames,
+        by_devices: Collection[tuple[str, bytes]] = (),
+    ) -> None:
+        """`by_devices`: what MQTT devices published, as `said_by_devices` gives it."""
+        self._by_devices = by_devices
         self._verdict = verdict
         self._names = names
         events = list(events)
@@ -337,7 +346,9 @@ class CheckedMessages:
         self._enter(subscription, event)
         if event.message is not None:
             sent = self._sent(event.channel, event.message, subscription.period)
-            if sent is None:
+            if sent is None and (event.channel, content(event.payload)) in self._by_devices:
+                pass
+            elif sent is None:
                 self._add(f"{event.client} was told a message of {event.channel} that nobody sent", event)
             elif sent.begun.payload != event.payload:
                 self._add(

@@ -55,6 +55,8 @@ class DumpedTopics:
     """By domain/group/client: the texts of its queries."""
     channels: dict[str, set[str]] = field(default_factory=dict)
     """By domain/group/client: the names of its channels."""
+    filters: dict[str, set[str]] = field(default_factory=dict)
+    """By domain/group/client: the texts of its MQTT filters."""
     buckets: dict[str, list[Record]] = field(default_factory=dict)
     """By client: the records that `registered` was made from."""
     written_for: dict[str, list[Record]] = field(default_factory=dict)
@@ -274,4 +276,6 @@ def _merge_registrations(topics: DumpedTopics, records: list[Record]) -> None:
         topics.queries.setdefault(client, set()).update(texts)
         names = (one["text"].partition("\0")[0] for one in interests if one["kind"] == "channel")
         topics.channels.setdefault(client, set()).update(names)
+        filters = (one["text"] for one in interests if one["kind"] == "filter")
+        topics.filters.setdefault(client, set()).update(filters)
         topics.buckets.setdefault(client, []).append(record)

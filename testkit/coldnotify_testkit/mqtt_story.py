@@ -128,6 +128,13 @@ class MqttStory:
                 self.say(Topic(topic=name, partitions=1))
         return self
 
+    def registers(self, device: str, filters: Iterable[str]) -> Self:
+        """The dump has the topic of registrations, with these filters of the device."""
+        record = Record(topic=TOPICS.registrations, partition=0, offset=0, key=f"{_client(device)}/0")
+        interests = [{"kind": "filter", "text": text} for text in filters]
+        self._append(record, value={"format": 3, "generation": 1, "applied": 1, "objects": [], "interests": interests})
+        return self.say(Topic(topic=TOPICS.registrations, partitions=1))
+
     def _append(self, record: Record, *, value: Any) -> None:
         fields = {name: getattr(record, name) for name in record.__struct_fields__}
         self.events.append(Record(**fields | {"value": value}))

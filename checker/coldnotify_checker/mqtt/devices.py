@@ -19,9 +19,10 @@ from coldnotify_checker.histories import (
 )
 from coldnotify_checker.mqtt.kept_sessions import FOR_EVER_S, CheckedDevice
 from coldnotify_checker.mqtt.losses import judge_losses
+from coldnotify_checker.mqtt.payload_contents import content
 from coldnotify_checker.mqtt.told_messages import TopicMessages
 from coldnotify_checker.mqtt.told_versions import TopicVersions, words
-from coldnotify_checker.mqtt.topic_publishes import TopicPublish, TopicPublishes, content, topic_name
+from coldnotify_checker.mqtt.topic_publishes import TopicPublish, TopicPublishes, topic_name
 from coldnotify_checker.publishes import CheckedPublishes
 from coldnotify_checker.topic_contents import DumpedTopics
 from coldnotify_checker.verdict import JudgeVerdict
@@ -236,8 +237,23 @@ class MqttDevices:
             device = self._by_client.get(client)
             if device is None or not device.is_connected:
                 continue
+            self._judge_set(device, event)
             self._versions.judge_owed(device, event, before=event.t, held_at=event.t, promise="M2", when="at the end")
             self._messages.judge_owed(device, event, before=event.t, held_at=event.t, promise="M8", when="at the end")
+
+    def _judge_set(self, device: CheckedDevice, event: End) -> None:
+        """M5: the filters that were granted are in the topic."""
+        if self._names.registrations not in self._topics.dumped:
+            return
+        there = self._topics.filters.get(device.client, set())
+        missing = [
+            text
+            for text, held in device.filters.items()
+            if text not in there and held.since > self._lost_at + LOST_UNNOTICED_US
+        ]
+        if missing:
+            words_ = f"{device.client} was granted filters that are not in the topic: {', '.join(missing[:5])}"
+            self._verdict.add("M5", words_, (*self._topics.buckets.get(device.client, ()), event))
 
 
 def _is_again(told: MqttTold, before: MqttTold, possible: list[TopicPublish]) -> bool:

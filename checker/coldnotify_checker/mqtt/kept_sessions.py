@@ -16,7 +16,8 @@ from coldnotify_checker.histories import (
     MqttPong,
     MqttTold,
 )
-from coldnotify_checker.mqtt.topic_publishes import EMPTY, TopicPublish, content, topic_name
+from coldnotify_checker.mqtt.payload_contents import EMPTY, content
+from coldnotify_checker.mqtt.topic_publishes import TopicPublish, topic_name
 
 WRITTEN_US = 5_000_000
 """So long a cursor that has moved need not be in Kafka."""

@@ -7,14 +7,8 @@ from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import Event, LogTrimmed, MqttConnect, MqttPublish, MqttTold, Record, Topic
 from coldnotify_checker.log_periods import LogPeriods
-from coldnotify_checker.mqtt.topic_publishes import (
-    TopicPublish,
-    TopicPublishes,
-    content,
-    contents_of_record,
-    surely_older,
-    topic_name,
-)
+from coldnotify_checker.mqtt.payload_contents import content, contents_of_record
+from coldnotify_checker.mqtt.topic_publishes import TopicPublish, TopicPublishes, surely_older, topic_name
 from coldnotify_checker.topic_contents import DumpedTopics
 from coldnotify_checker.verdict import JudgeVerdict
 

@@ -6,13 +6,8 @@ from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import End, Event, MqttTold
 from coldnotify_checker.mqtt.kept_sessions import CheckedDevice, MqttConnection
-from coldnotify_checker.mqtt.topic_publishes import (
-    TopicPublish,
-    TopicPublishes,
-    contents_of_record,
-    surely_older,
-    topic_name,
-)
+from coldnotify_checker.mqtt.payload_contents import contents_of_record
+from coldnotify_checker.mqtt.topic_publishes import TopicPublish, TopicPublishes, surely_older, topic_name
 from coldnotify_checker.topic_contents import DumpedTopics
 from coldnotify_checker.verdict import JudgeVerdict, Promise
 

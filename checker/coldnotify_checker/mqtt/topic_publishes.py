@@ -1,12 +1,11 @@
 """Gathers what was published to each topic, by devices, back-ends and wills, and what is known of its order."""
 
-import base64
-import contextlib
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import (
@@ -25,7 +24,8 @@ from coldnotify_checker.histories import (
     Record,
     Send,
 )
-from coldnotify_checker.publishes import CheckedPublishes, fingerprint
+from coldnotify_checker.mqtt.payload_contents import EMPTY, content, contents_of_record, size_of
+from coldnotify_checker.publishes import CheckedPublishes
 from coldnotify_checker.topic_contents import DumpedTopics
 
 UNHEALED_US = 30_000_000
@@ -34,14 +34,6 @@ that is not heard is given up after 15 s."""
 WILL_US = 60_000_000
 """So long after its time at most a will is published, if no fault is felt. One of a gateway that was stopped waits 30
 s."""
-
-
-def content(payload: Any) -> bytes:
-    """Returns 16 bytes that identify the payload of a line, `null` and no bytes at all, too."""
-    return fingerprint([payload])
-
-
-EMPTY = content({"base64": ""})
 
 
 @dataclass(slots=True, eq=False)
@@ -121,6 +113,9 @@ class TopicPublishes:
         self._troubles: list[tuple[int, int]] = []
         """The times from and to which faults may be felt."""
         events = list(history)
+        self._without_reasons = {one.client for one in events if isinstance(one, MqttConnect) and one.protocol == 4}
+        dumped = topics.dumped.get(names.objects)
+        self._payload_bytes_max = PAYLOAD_BYTES_MAX if dumped is None else dumped.payload_bytes_max
         self._take_in_faults(events)
         answers = {(event.publisher, event.id): event for event in events if isinstance(event, Published)}
         puback = {(event.client, event.id): event for event in events if isinstance(event, MqttPublished)}
@@ -200,7 +195,7 @@ class TopicPublishes:
             event.t,
             frozenset(contents),
             retained=True,
-            size=_size(event.payload),
+            size=size_of(event.payload),
             version=version,
             incarnation=event.incarnation,
             expires_at=event.expires_at,
@@ -220,7 +215,7 @@ class TopicPublishes:
                 event.t,
                 frozenset(contents),
                 retained=False,
-                size=_size(event.payload),
+                size=size_of(event.payload),
                 expires_at=event.expires_at,
             )
             by_id[event.channel, event.message] = self._add(event.channel, one)
@@ -239,14 +234,19 @@ class TopicPublishes:
             event.t,
             frozenset({content(event.payload)}),
             retained=event.retain,
-            size=_size(event.payload),
+            size=size_of(event.payload),
             by_arrival=True,
             client=event.client,
             qos=event.qos,
         )
         self._add(_name(event.client, event.topic), one)
-        if answer is not None:
+        if answer is not None and not self._is_too_large(event, one.size):
             one.is_acknowledged(answer.t)
+
+    def _is_too_large(self, event: MqttPublish, size: int) -> bool:
+        """Returns true if a PUBACK does not say that it is in Kafka: 3.1.1 cannot say that a payload is too large."""
+        most = self._payload_bytes_max if event.retain else MESSAGE_BYTES_MAX
+        return event.client in self._without_reasons and size > most
 
     def _take_in_will(self, event: MqttConnect, ending: "_Ending | None", history_ends: int) -> None:
         assert event.will is not None
@@ -259,7 +259,7 @@ class TopicPublishes:
             event.t,
             frozenset({content(will.payload)}),
             retained=will.retain,
-            size=_size(will.payload),
+            size=size_of(will.payload),
             by_arrival=True,
             client=event.client,
             is_will=True,
@@ -331,22 +331,15 @@ class TopicPublishes:
             same[0].is_placed(told.offset)
 
 
-def contents_of_record(record: Record, version: int | None) -> frozenset[bytes]:
-    """Returns what devices may be told of a record. `version`: that of an object's; None: it is a message."""
-    if version is None:
-        return frozenset({content(record.value)})
-    if record.value.get("deleted", False):
-        return frozenset({EMPTY})
-    payload = record.value.get("payload")
-    if payload is None:
-        return frozenset({content({"version": version})})
-    if not record.raw:
-        return frozenset({content(payload)})
-    # JSON whose very bytes the record would not give back is kept as bytes, too.
-    contents = {content({"base64": payload})}
-    with contextlib.suppress(ValueError, RecursionError):
-        contents.add(content(json.loads(base64.b64decode(payload))))
-    return frozenset(contents)
+def said_by_devices(events: Iterable[Event]) -> frozenset[tuple[str, bytes]]:
+    """Returns (domain/group/topic, content) of all that MQTT devices may have published, for judging other clients."""
+    found: set[tuple[str, bytes]] = set()
+    for event in events:
+        if isinstance(event, MqttPublish):
+            found.add((_name(event.client, event.topic), content(event.payload)))
+        elif isinstance(event, MqttConnect) and event.will is not None:
+            found.add((_name(event.client, event.will.topic), content(event.will.payload)))
+    return frozenset(found)
 
 
 def topic_name(told: MqttTold) -> str:
@@ -356,10 +349,6 @@ def topic_name(told: MqttTold) -> str:
 
 def _name(client: str, topic: str) -> str:
     return f"{client.rpartition('/')[0]}/{topic}"
-
-
-def _size(payload: Any) -> int:
-    return len(json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """M1 to M5, M8 and P7, by histories: what is in order, and each bug of a service that a device can see.
 
-Stands for: devices, kept_sessions, losses, topic_publishes, told_messages, told_versions
+Stands for: devices, kept_sessions, losses, payload_contents, topic_publishes, told_messages, told_versions
 """
 
 from collections.abc import Callable
@@ -11,13 +11,18 @@ from coldnotify_checker.histories import (
     Fault,
     Forgotten,
     LogTrimmed,
+    MessageTold,
     MqttConnect,
     MqttFilter,
     MqttSubscribe,
     MqttUnsubscribe,
     Publish,
     Published,
+    Register,
     Send,
+    Started,
+    Subscribe,
+    Told,
     TopicLost,
 )
 from coldnotify_checker.judging import judge
@@ -212,6 +217,10 @@ BUGS: dict[str, tuple[str, Callable[[], MqttStory]]] = {
         lambda: MqttStory().connects(expiry_s=10).subscribes("a").ends().waits(100).connects(present=True),
     ),
     "loses a session": ("M5", lambda: subscribed().ends().connects(present=False)),
+    "grants a filter and does not write it": (
+        "M5",
+        lambda: subscribed().waits(60).subscribes("a").finish().registers("panel", ["room/#"]),
+    ),
     "says that a session is present, and its set is lost": (
         "M8",
         lambda: (
@@ -337,6 +346,28 @@ FINE: dict[str, Callable[[], MqttStory]] = {
     "what MQTT cannot say, and what no filter fits": lambda: (
         subscribed("#").retains("$room/light", "on").publishes("$room/bell", 1).finish()
     ),
+    "topics with a leading $, though a filter names them": lambda: (
+        subscribed("$room/#").retains("$room/light", "on").publishes("$room/bell", 1).finish()
+    ),
+    "what was acknowledged behind what was not": lambda: (
+        subscribed().publishes("room/bell", 1).publishes("room/bell", 2)
+        .told("room/bell", 1, offset=0, acknowledged=False).told("room/bell", 2, offset=1).pings().waits(6)
+        .ends("crash").connects(present=True).told("room/bell", 1, offset=0).told("room/bell", 2, offset=1).finish()
+    ),
+    "an answer behind what was told live as retained": lambda: (
+        subscribed(retain_as_published=True).retains("room/light", "on")
+        .told("room/light", "on", version=1, retain=True).told("room/light", "on", version=1, retain=True).finish()
+    ),
+    "a message that a back-end sent twice": lambda: (
+        subscribed().connects("lamp").subscribes("room/#", "lamp")
+        .say(Send(publisher="p", id=1, channel=f"{GROUP}/room/bell", message="m", payload=1))
+        .say(Send(publisher="p", id=2, channel=f"{GROUP}/room/bell", message="m", payload=1))
+        .told("room/bell", 1, offset=0).told("room/bell", 1, "lamp", offset=1).finish()
+    ),
+    "a message whose log was lost": lambda: (
+        subscribed().ends().publishes("room/bell", 1).say(TopicLost(topic=TOPICS.channels_1d)).connects(present=True)
+        .pings().finish({}, [])
+    ),
     "retained payloads that are sent on no subscribing": lambda: (
         MqttStory().connects("sensor").retains("room/light", "on").connects()
         .subscribes("room/#", retain_handling=2).pings().finish()
@@ -377,6 +408,13 @@ FINE: dict[str, Callable[[], MqttStory]] = {
         subscribed().ends().publishes("room/bell", 1).publishes("room/bell", 2)
         .say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1)).connects(present=True, protocol=4)
         .told("room/bell", 2).pings().finish({}, [(1, "room/bell", 2)])
+    ),
+    "a set that is in the topic": lambda: (
+        subscribed().waits(60).subscribes("a").finish().registers("panel", ["a", "room/#"])
+    ),
+    "a payload that is too large, acknowledged in 3.1.1, which cannot say so": lambda: (
+        MqttStory().connects("sensor", protocol=4).connects().subscribes("room/#").retains("room/light", "x" * 5_000)
+        .publishes("room/bell", "x" * 70_000).finish({}, [])
     ),
     "a set that Kafka lost": lambda: (
         subscribed().retains("room/light", "on").told("room/light", "on", version=1).ends()
@@ -436,6 +474,21 @@ FINE: dict[str, Callable[[], MqttStory]] = {
 @pytest.mark.parametrize("what", FINE)
 def test_a_history_that_only_looks_wrong_is_clean(what: str) -> None:
     assert FINE[what]().violations() == {}
+
+
+def beside(story: MqttStory, payload: Any = "on") -> MqttStory:
+    """A client of the library is told what the sensor published."""
+    client, name = f"{GROUP}/client", f"{GROUP}/room/light"
+    story.say(Started(client=client)).say(Register(client=client, object=name))
+    story.say(Subscribe(client=client, channel=name))
+    story.retains("room/light", "on").publishes("room/light", "on")
+    story.say(Told(client=client, object=name, version=7, payload=payload))
+    return story.say(MessageTold(client=client, channel=name, offset=3, message="m", payload=payload)).finish()
+
+
+def test_other_clients_are_told_what_devices_published() -> None:
+    assert beside(MqttStory().connects("sensor")).violations() == {}
+    assert beside(MqttStory().connects("sensor"), payload="red").violations().keys() == {"P4", "P8"}
 
 
 def test_a_device_that_is_killed_without_a_line_begins_anew() -> None:
