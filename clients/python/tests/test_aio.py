@@ -51,6 +51,22 @@ async def make(tmp_path: Path, service: FakeService) -> AsyncIterator[Callable[.
         await notify.disconnect(timeout_s=0.1)
 
 
+@pytest.mark.parametrize(("data", "payload"), [(b"\xff\x00", b"\xff\x00"), (b'{"a":1}', {"a": 1}), (b"{", b"{")])
+async def test_bytes_are_told_and_published(make, service, data, payload):
+    told: list[Notification] = []
+    service.publish(DOMAIN, GROUP, "a", data, version=1)
+    notify = make()
+    registration = notify.register("a")
+    registration.subscribe(told.append)
+    assert await notify.connect(LIMIT_S)
+    await until(lambda: told)
+    assert (told[0].data, told[0].payload) == (data, payload)
+    assert registration.current == told[0]
+    async with asyncio.timeout(LIMIT_S):
+        await notify.publish("b", data)
+    assert service.service.partition(DOMAIN, GROUP).objects["b"].payload == data
+
+
 async def test_members_callbacks_may_be_coroutine_functions(make, service):
     told: list[object] = []
 

@@ -31,6 +31,20 @@ def test_an_observable_is_told_like_a_callback():
     assert told == [1, 2]
 
 
+def test_an_observable_is_told_bytes():
+    told, payloads = [], [b"\xff\x00", b"{", {"a": 1}]
+    with FakeService() as service:
+        notify = Notify("d", "g", "c", State(None), Connection("127.0.0.1", service.port))
+        with notify:
+            notify.register("a").observable().pipe(ops.filter(lambda n: n.version is not None)).subscribe(told.append)
+            assert notify.wait_caught_up(LIMIT_S)
+            for version, payload in enumerate(payloads, 1):
+                service.publish("d", "g", "a", payload, version=version)
+                assert _until(lambda version=version: len(told) == version)
+    assert [one.payload for one in told] == payloads
+    assert [one.data for one in told[:2]] == payloads[:2]
+
+
 def test_the_versions_of_a_querys_members_are_an_observable():
     told = []
     with FakeService() as service:

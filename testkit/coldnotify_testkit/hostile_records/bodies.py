@@ -22,6 +22,11 @@ TOPICS = TopicNames()
 _REAL_SESSION_SHARE = 0.05
 """Share of requests with a real session: each costs an honest client some of its time."""
 _DESCRIPTION_SHARE = 0.2
+_PAYLOADS = (
+    *('{"a": [1, null]}', "7", '"x"'),
+    *('"AP8="', '"AP8"', '"A==="', '"\\u0041P8="', '""', f'"{"AP8A" * 1366}"', f'"{"x" * 5000}"'),
+)
+"""As JSON, and as what a header says to be base64: right, wrong, too long."""
 _DESCRIPTIONS = (
     "null", "{}", '{"Room": 410, "Kind": "lamp", "on": true}', '{"Location/Room": -0.0}', '{"9": 1}', '{"a": [1]}',
     '{"a": null}', '{"a": 1e999}', f'{{"a": "{"x" * 257}"}}',
@@ -65,7 +70,7 @@ class HostileBodies:
         fields = {
             "version": str(draw.choice((0, 1, 5, draw.randrange(1 << 40)))),
             "source": f'"{draw.choice(known.clients)}"',
-            "payload": draw.choice(('{"a": [1, null]}', "7", '"x"')),
+            "payload": draw.choice(_PAYLOADS),
             "expires_at": str(draw.choice((1, known.now_ms + 60_000))),
             "deleted": draw.choice(("true", "false")),
             "incarnation": str(draw.choice((0, 1, 2))),

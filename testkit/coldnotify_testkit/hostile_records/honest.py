@@ -13,7 +13,7 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, parse_object_key
-from coldnotify_schemas.records import InvalidRecord, parse_public_record
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, InvalidRecord, parse_public_record
 from coldnotify_schemas.tenant_usage import parse_usage
 from coldnotify_schemas.tenants import DEFAULT_TENANT, InvalidTenant, parse_tenant
 from coldnotify_schemas.topics import TopicNames
@@ -45,7 +45,8 @@ class Honest:
         """Returns true if it is a version of an honest object that may be newer than its publisher's."""
         try:
             named = parse_object_key(key)
-            record = parse_public_record(value)
+            # A header, drawn later, may say that the payload is in base64, which is longer than the bytes.
+            record = parse_public_record(value, payload_bytes_max=LARGEST_PAYLOAD_BYTES)
         except (InvalidName, InvalidRecord):
             return False
         honest = named.domain in self._known.spared_domains

@@ -6,7 +6,14 @@ from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
 from coldnotify_schemas.channels import EXPIRES_HEADER, ID_HEADER, SOURCE_HEADER, TIME_HEADER, TO_HEADER
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER
 from coldnotify_schemas.priority import PRIORITY_HEADER
-from coldnotify_schemas.records import MOVED_HEADER, PLACE_HEADER, REASON_HEADER, SINCE_HEADER
+from coldnotify_schemas.records import (
+    BASE64_VALUE,
+    MOVED_HEADER,
+    PAYLOAD_HEADER,
+    PLACE_HEADER,
+    REASON_HEADER,
+    SINCE_HEADER,
+)
 from coldnotify_schemas.removals import REMOVES_HEADER
 
 from coldnotify_testkit.record_batches import Header
@@ -28,9 +35,12 @@ TEXTS = (
     "", " ", "\0", "a/b", "a/b/c/d", "@generation", "..", "%s%n", "\ud800", "\udfff\ud800", "\ufeff", "x" * 64,
     "x" * 65, "x" * 255, "x" * 256, "ü", "\U0001f9ca" * 64, "0", "null", "look." + "0" * 24, "coldnotify.objects",
 )  # fmt: skip
+_IN_BASE64_SHARE = 0.2
+"""Share of records with headers that also say how their payload is written."""
 _HEADER_NAMES = (
     MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER, REASON_HEADER, PLACE_HEADER, REMOVES_HEADER, ENDED_BY_HEADER,
     "traceparent", "tracestate", ID_HEADER, EXPIRES_HEADER, TO_HEADER, SOURCE_HEADER, TIME_HEADER, PRIORITY_HEADER,
+    PAYLOAD_HEADER,
 )  # fmt: skip
 
 
@@ -88,7 +98,10 @@ class Values:
             b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"00-zz-zz-zz",
             b"00-" + b"0" * 32 + b"-" + b"0" * 16 + b"-01",
         )  # fmt: skip
-        return [(draw.choice(names).encode(), draw.choice(values)) for _ in range(draw.randint(1, 3))]
+        found: list[Header] = [(draw.choice(names).encode(), draw.choice(values)) for _ in range(draw.randint(1, 3))]
+        if draw.random() < _IN_BASE64_SHARE:
+            found.append((PAYLOAD_HEADER.encode(), draw.choice((BASE64_VALUE, BASE64_VALUE, b"", b"BASE64", None))))
+        return found
 
     def bent(self, value: bytes) -> bytes | None:
         """A record's value: these bytes, mostly; or cut, torn, doubled, gone."""
