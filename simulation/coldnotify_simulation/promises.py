@@ -26,15 +26,17 @@ class Broken(AssertionError):
     """A promise was broken; the message begins with its number."""
 
 
-def payload_of(version: int) -> dict[str, object]:
-    """Returns the payload of this version, whoever publishes it, and however often."""
-    return {"v": version}
+def payload_of(version: int, *, in_bytes: bool) -> dict[str, object] | bytes:
+    """Returns the payload of this version, whoever publishes it, and however often. `in_bytes`: that of every second
+    one is not JSON."""
+    return b"\xff%d" % version if in_bytes and version % 2 else {"v": version}
 
 
 class SimulatedPromises:
     """Looks at each thing that happens; `at_rest` once all has come to rest."""
 
-    def __init__(self, clock: Clock, kafka: Kafka, truth: TrueObjects) -> None:
+    def __init__(self, clock: Clock, kafka: Kafka, truth: TrueObjects, *, in_bytes: bool = False) -> None:
+        self._in_bytes = in_bytes
         self._clock = clock
         self._kafka = kafka
         self._truth = truth
@@ -128,7 +130,8 @@ class SimulatedPromises:
         thing = self._truth.thing(client.key_of(name))
         if version not in thing.published:
             raise Broken(f"P4: {client.name} was told {version} of {name}, which nobody published")
-        if job.notification.payload is not None and job.notification.payload != payload_of(version[1]):
+        payload = payload_of(version[1], in_bytes=self._in_bytes)
+        if job.notification.payload is not None and job.notification.payload != payload:
             raise Broken(f"P4: {client.name} was told {name} {version} with {job.notification.payload}")
         place = client.key, name
         before = self._last.get(place, UNKNOWN)

@@ -57,7 +57,10 @@ class Schedule:
         self.seed = seed
         self.random = Random(seed ^ 0xC01D)
         self.world = World(
-            seed, clients=self.random.choice([1, 2, 3, 4]), late_s=self.random.choice([0.005, 0.05, 0.5])
+            seed,
+            clients=self.random.choice([1, 2, 3, 4]),
+            late_s=self.random.choice([0.005, 0.05, 0.5]),
+            in_bytes=seed % 5 == 4,
         )
         kinds: dict[str, tuple[float, Callable[[], None]]] = {
             "publish": (8, self._publish),

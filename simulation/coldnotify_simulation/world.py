@@ -14,7 +14,7 @@ from coldnotify_schemas.interests import Kind, channel_of
 from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import HIGH, priority_header
-from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.records import MOVED_HEADER, payload_header
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.partition_progress import OwningPhase
 
@@ -60,13 +60,15 @@ _STAYS_SO_S = 25.0
 class World:
     """Everything. Tests and schedules act on its parts directly."""
 
-    def __init__(self, seed: int, clients: int = 4, *, late_s: float = 0.02) -> None:
+    def __init__(self, seed: int, clients: int = 4, *, late_s: float = 0.02, in_bytes: bool = False) -> None:
+        """`in_bytes`: some payloads are not JSON."""
         self.random = Random(seed)
         self.clock = Clock()
         self.trace = Trace(self.clock)
         self.truth = TrueObjects()
         self.kafka = Kafka(self._on_append)
-        self.promises = SimulatedPromises(self.clock, self.kafka, self.truth)
+        self.promises = SimulatedPromises(self.clock, self.kafka, self.truth, in_bytes=in_bytes)
+        self._in_bytes = in_bytes
         self.groups = SimulatedSets()
         self.memberships = SimulatedMemberships(self.promises, self.truth, self.groups)
         self.messages = SimulatedMessages(self.clock, self.kafka)
@@ -148,7 +150,8 @@ class World:
         domain, group, _ = key.split("/", 2)
         right = partition_of(domain, group, PARTITIONS)
         at = right if partition is None else partition
-        payload = payload_of(version)
+        payload = payload_of(version, in_bytes=self._in_bytes)
+        # Bytes are written in base64.
         value: dict[str, object] = {"version": version, "payload": payload}
         # Who publishes a version once more, or in another incarnation, says the same of it.
         deleted = self._deletions.setdefault((key, version), deleted)
@@ -178,7 +181,11 @@ class World:
         )  # fmt: skip
         where = "" if at == right else f"in partition {at}"
         self.trace(source or "publisher", "publishes", key, means, where, "urgently" if high else "")
-        headers = (*([priority_header()] if high else ()), *([(HEADER, b"")] if by_arrival_ms is not None else ()))
+        headers = (
+            *([priority_header()] if high else ()),
+            *([(HEADER, b"")] if by_arrival_ms is not None else ()),
+            *([payload_header()] if isinstance(payload, bytes) else ()),
+        )
         self._append_published(at, key, msgspec.json.encode(value), headers, by_arrival_ms)
         if acknowledged is None:
             acknowledged = self.random.random() < 0.8
@@ -356,7 +363,8 @@ class World:
         self._published += 1
         self.trace.event(
             "publish", publisher=why, id=self._published, object=key, version=version[1], incarnation=version[0],
-            payload=payload_of(version[1]), path="raw", deleted=self._deletions.get((key, version[1]), False),
+            payload=payload_of(version[1], in_bytes=self._in_bytes), path="raw",
+            deleted=self._deletions.get((key, version[1]), False),
             priority=HIGH if high else None,
         )  # fmt: skip
 

@@ -25,7 +25,7 @@ SLIPS = {
         "_leave",
         "self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))",
         "pass",
-        34,
+        62,
     ),
     "who is not told a message stays live": Slip(
         FollowedLogs,

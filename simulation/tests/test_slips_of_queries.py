@@ -65,7 +65,7 @@ SLIPS = {
         "_literal",
         "return _quoted(literal.text)",
         "return literal.text",
-        9,
+        20,
     ),
     "who wakes is refused where strangers have taken all places": Slip(
         Memberships,
