@@ -53,7 +53,8 @@ class MqttDevices:
         self._names = names
         self._topics = topics
         self._skew_us = skew_us
-        self._publications = TopicPublishes(self._history, publishes, topics, names)
+        dumped = topics if self.any else DumpedTopics(names)
+        self._publications = TopicPublishes(self._history, publishes, dumped, names)
         self._versions = TopicVersions(self._publications, topics, verdict, names, skew_us)
         self._messages = TopicMessages(self._history, self._publications, verdict, names)
         self._by_client: dict[str, CheckedDevice] = {}

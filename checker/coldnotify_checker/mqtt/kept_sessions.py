@@ -3,6 +3,7 @@
 What was told with QoS 1 and not acknowledged has to come again in the next connection: the device does not have it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coldnotify_schemas.filters import can_be_said, fits
@@ -172,6 +173,10 @@ class CheckedDevice:
     """By the identity of a `mqtt_told` line: the message that it told."""
     acknowledged: set[int] = field(default_factory=set)
     """The identities of those messages that it has acknowledged."""
+    _open: dict[str, list[TopicPublish]] = field(default_factory=dict)
+    """By domain/group/topic: messages that may be owed to it."""
+    _looked_at: dict[str, int] = field(default_factory=dict)
+    """By domain/group/topic, so many of its messages were looked at."""
     missed: list[tuple[int, int]] = field(default_factory=list)
     """(after, before): the offsets between which messages were said to be missed."""
     kept: list[tuple[int, MqttTold]] = field(default_factory=list)
@@ -244,6 +249,7 @@ class CheckedDevice:
             one = self.had_by.get(id(told))
             if one is not None and id(one) not in self.acknowledged:
                 self.had.pop(id(one), None)
+                self.keep_open(topic_name(told), one)
         connection.waiting.clear()
         connection.versions.clear()
         for held in self.filters.values():
@@ -304,8 +310,27 @@ class CheckedDevice:
         """It was told a message."""
         self.had[id(one)] = self.had_by[id(told)] = one
 
+    def open_messages(self, name: str, all_: Sequence[TopicPublish], by: int) -> list[TopicPublish]:
+        """Returns the messages of a topic that may be owed to it, in the order in which they began, until `by`; which
+        of them still may be `keep_open` has to say. `all_` are those of the topic, in that order.
+        """
+        first = last = self._looked_at.get(name, 0)
+        while last < len(all_) and all_[last].t <= by:
+            last += 1
+        self._looked_at[name] = last
+        found = {id(one): one for one in (*self._open.pop(name, ()), *all_[first:last])}
+        return sorted(found.values(), key=_begun)
+
+    def keep_open(self, name: str, one: TopicPublish) -> None:
+        """A message may be owed to it later, too."""
+        self._open.setdefault(name, []).append(one)
+
     def was_missed(self, one: TopicPublish) -> bool:
         """Returns true if a message was said to be missed. Of one whose offset is not known, any such word counts."""
         if one.offset is None:
             return bool(self.missed)
         return any(after < one.offset < before for after, before in self.missed)
+
+
+def _begun(one: TopicPublish) -> int:
+    return one.t

@@ -169,16 +169,18 @@ class TopicMessages:
 
     def _owed(self, device: CheckedDevice, name: str, *, before: int, by: int, held_at: int) -> Iterator[TopicPublish]:
         """Yields what was acknowledged before `before`, and was neither told nor missed."""
-        held = [one for one in device.fitting(name) if one.since <= held_at]
-        if not held:
-            return
+        fitting = device.fitting(name)
+        held = [one for one in fitting if one.since <= held_at]
         period = self._periods.at(name, by)
-        for one in self._publications.messages.get(name, ()):
-            if one.answered is None or one.answered >= before or id(one) in device.had or device.was_missed(one):
+        for one in device.open_messages(name, self._publications.messages.get(name, ()), by):
+            if one.answered is None or id(one) in device.had or device.was_missed(one):
                 continue
             if not self._periods.within(name, period, one.t, one.answered):
                 continue
-            if any(device.is_owed(one, filter_, by) for filter_ in held):
+            if not any(device.is_owed(one, filter_, by) for filter_ in fitting):
+                continue
+            device.keep_open(name, one)
+            if one.answered < before and any(device.is_owed(one, filter_, by) for filter_ in held):
                 yield one
 
     def _lacks(

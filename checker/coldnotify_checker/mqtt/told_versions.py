@@ -72,7 +72,7 @@ class TopicVersions:
         """Returns true if the versions of both say which is newer."""
         name = topic_name(told)
         one = self._publications.period(name, told.t) == self._publications.period(name, before.t)
-        plain = not any(each.incarnation for each in self._publications.versions.get(name, ()))
+        plain = name not in self._publications.with_incarnations
         return one and plain and told.version is not None and before.version is not None
 
     @staticmethod

@@ -109,6 +109,12 @@ class TopicPublishes:
         self.messages: dict[str, list[TopicPublish]] = {}
         self._groups: dict[str, dict[str, None]] = {}
         """By domain/group: its topics, as domain/group/topic."""
+        self._by_content: dict[tuple[bool, str, bytes], list[TopicPublish]] = {}
+        """By retained, domain/group/topic, and content."""
+        self.with_incarnations: set[str] = set()
+        """The topics whose versions are not in the order of their numbers."""
+        self._periods: dict[int, tuple[int, int | None]] = {}
+        """By the identity of a publish: the periods of its begin and of its answer."""
         self._publishes = publishes
         self._troubles: list[tuple[int, int]] = []
         """The times from and to which faults may be felt."""
@@ -150,19 +156,22 @@ class TopicPublishes:
 
     def told_of(self, of: dict[str, list[TopicPublish]], told: MqttTold, skew_us: int) -> list[TopicPublish]:
         """Returns those of `versions` or `messages` that a device may have been told."""
-        name = topic_name(told)
-        return [one for one in of.get(name, ()) if one.t <= told.t + skew_us and one.may_be(told)]
+        same = self._same(topic_name(told), content(told.payload), retained=of is self.versions)
+        return [one for one in same if one.t <= told.t + skew_us and one.may_be(told)]
+
+    def _same(self, name: str, what: bytes, *, retained: bool) -> list[TopicPublish]:
+        return self._by_content.get((retained, name, what), [])
 
     def may_be_newest(self, name: str, before: int, by: int) -> list[TopicPublish] | None:
         """Returns the versions that may be the newest at `by`, if something was acknowledged before `before` and
         not lost since; else None.
         """
         period = self.period(name, by)
-        there = [one for one in self.versions.get(name, ()) if one.t <= by and self.period(name, one.t) == period]
+        there = [one for one in self.versions.get(name, ()) if one.t <= by and self._began_in(name, one)[0] == period]
         sure = [
             one
             for one in there
-            if one.answered is not None and one.answered < before and self.period(name, one.answered) == period
+            if one.answered is not None and one.answered < before and self._began_in(name, one)[1] == period
         ]
         if not sure:
             return None
@@ -175,10 +184,22 @@ class TopicPublishes:
             and not (one.answered is not None and one.answered < arrived)
         ]
 
+    def _began_in(self, name: str, one: TopicPublish) -> tuple[int, int | None]:
+        """Returns the periods in which it began, and was acknowledged."""
+        found = self._periods.get(id(one))
+        if found is None:
+            answered = None if one.answered is None else self.period(name, one.answered)
+            found = self._periods[id(one)] = self.period(name, one.t), answered
+        return found
+
     # --- what the lines say
 
     def _add(self, name: str, one: TopicPublish) -> TopicPublish:
         self._groups.setdefault("/".join(name.split("/", 2)[:2]), {})[name] = None
+        for what in one.contents:
+            self._by_content.setdefault((one.retained, name, what), []).append(one)
+        if one.incarnation:
+            self.with_incarnations.add(name)
         (self.versions if one.retained else self.messages).setdefault(name, []).append(one)
         return one
 
@@ -299,16 +320,16 @@ class TopicPublishes:
                     one.is_version(*held.key)
                     self._add(name, one)
                     continue
-                same = [one for one in self.versions[name] if one.contents & contents]
+                same = {id(one): one for what in contents for one in self._same(name, what, retained=True)}
                 if len(same) == 1:
-                    same[0].is_version(*held.key)
+                    next(iter(same.values())).is_version(*held.key)
         silent: set[str] = set()
         for event in events:
             if not isinstance(event, Record) or event.topic not in names.channels or event.key is None:
                 continue
             contents = contents_of_record(event, None)
             sent = by_id.get((event.key, event.headers.get("id", "")))
-            same = [one for one in self.messages.get(event.key, ()) if one.contents & contents]
+            same = {id(one): one for what in contents for one in self._same(event.key, what, retained=False)}
             if event.key.count("/") >= 2 and (event.key in silent or event.key not in self.messages):
                 silent.add(event.key)
                 one = TopicPublish(event, event.timestamp * 1000, contents, retained=False, size=0)
@@ -316,16 +337,15 @@ class TopicPublishes:
             elif sent is not None:
                 sent.is_placed(event.offset)
             elif len(same) == 1:
-                same[0].is_placed(event.offset)
+                next(iter(same.values())).is_placed(event.offset)
 
     def _learn(self, told: MqttTold) -> None:
         """Takes the version, or the offset, that a device was told of the only publication with that content."""
-        of = self.messages if told.version is None else self.versions
-        same = [one for one in of.get(topic_name(told), ()) if content(told.payload) in one.contents]
+        same = self._same(topic_name(told), content(told.payload), retained=told.version is not None)
         if len(same) != 1:
             return
         if told.version is not None:
-            if not any(one.incarnation for one in self.versions[topic_name(told)]):
+            if topic_name(told) not in self.with_incarnations:
                 same[0].is_version(0, told.version)
         elif told.offset is not None and not told.retain:
             same[0].is_placed(told.offset)

@@ -26,6 +26,8 @@ from coldnotify_checker.histories import (
     TopicLost,
 )
 from coldnotify_checker.judging import judge
+from coldnotify_checker.mqtt.kept_sessions import CheckedDevice, GrantedFilter
+from coldnotify_checker.mqtt.topic_publishes import TopicPublish
 from coldnotify_testkit.mqtt_story import GROUP, NOTHING, TOPICS, MqttStory, will
 
 
@@ -506,3 +508,24 @@ def test_without_a_dump_what_devices_published_is_judged_in_part() -> None:
 def test_a_history_without_devices_says_nothing_of_their_promises() -> None:
     verdict = judge([Publish(t=1, publisher="p", id=1, object="d/g/o", version=1)])
     assert not {"M1", "M2"} & (verdict.not_judged.keys() | verdict.judged_in_part.keys())
+
+
+def long_history(messages: int) -> MqttStory:
+    story = subscribed()
+    for n in range(messages):
+        story.publishes("room/bell", n).told("room/bell", n, offset=n)
+    return story.finish()
+
+
+def test_a_message_that_a_device_has_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    is_owed = CheckedDevice.is_owed
+
+    def counted(self: CheckedDevice, one: TopicPublish, held: GrantedFilter, by: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return is_owed(self, one, held, by)
+
+    monkeypatch.setattr(CheckedDevice, "is_owed", counted)
+    assert long_history(300).violations() == {}
+    assert looks < 3 * 300
