@@ -1,7 +1,8 @@
 """FilterAnswers: the answers to filters that a session is owed, each with its own place in the group's objects.
 
 An answer is *owed* until it has been sent as a whole, then *ended* until the client has acknowledged it: its gateway
-asks for the page after the one that ended it, or the client's cursor is above what it could have had before.
+asks for the page after the one that ended it, or the client's cursor is above the end. A cursor up to there says
+nothing: the client may have it from a page of a predecessor, whose answer had other objects.
 Everything that changes these answers is in this file.
 """
 
@@ -19,8 +20,6 @@ class FilterAnswer:
     """All that the filter fits up to this offset has been sent."""
     acknowledged: int = NOWHERE
     """The same, of the pages that its gateway has taken: a new row of pages begins there."""
-    cursor_before: int = NOWHERE
-    """Once it has ended: the highest cursor that its client may have had without the end."""
 
     def tell(self, offset: int) -> None:
         """Note that all up to this offset has been sent."""
@@ -33,10 +32,6 @@ class FilterAnswer:
     def acknowledge(self) -> None:
         """Note that its gateway has all that was sent."""
         self.acknowledged = self.at
-
-    def end(self, cursor: int) -> None:
-        """Note that it has ended, for a session whose cursor may be this one."""
-        self.cursor_before = cursor
 
 
 @dataclass(slots=True, eq=False)
@@ -73,11 +68,9 @@ class FilterAnswers:
         for answer in self.owed.values():
             answer.tell(offset)
 
-    def end(self, offset: int, cursor: int) -> None:
-        """End all of them: everything up to this offset has been sent, to a session whose cursor may be this one."""
+    def end(self, offset: int) -> None:
+        """End all of them: everything up to this offset, the log's last one, has been sent."""
         self.tell(offset)
-        for answer in self.owed.values():
-            answer.end(cursor)
         self.ended.update(self.owed)
         self.owed = {}
 
@@ -95,7 +88,7 @@ class FilterAnswers:
 
     def acknowledge(self, cursor: int) -> dict[int, int]:
         """Note that its client has acknowledged all up to this cursor. Returns the same."""
-        return self._take([hash_ for hash_, answer in self.ended.items() if cursor > answer.cursor_before])
+        return self._take([hash_ for hash_, answer in self.ended.items() if cursor > answer.at])
 
     def _take(self, hashes: Iterable[int]) -> dict[int, int]:
         return {hash_: self.ended.pop(hash_).at for hash_ in list(hashes)}

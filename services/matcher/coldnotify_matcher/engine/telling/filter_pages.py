@@ -62,7 +62,7 @@ class FilterPages:
                     return False
                 page.newest.append(newest)
             reached = offset
-        answers.end(state.position - 1, session.objects.complete)
+        answers.end(state.position - 1)
         state.count("filters_answered", len(answers.ended))
         if not page.newest:  # nothing of them is on its way
             state.settle_filters(client, answers.acknowledge_page())

@@ -3,12 +3,12 @@
 from coldnotify_matcher.engine.streams.filter_answers import NOWHERE, FilterAnswers
 
 
-def ended(cursor: int = 4) -> FilterAnswers:
-    """One answer that has ended at 9, for a session whose cursor was this."""
+def ended() -> FilterAnswers:
+    """One answer that has ended at 9."""
     answers = FilterAnswers()
     answers.owe(1)
     answers.tell(7)
-    answers.end(9, cursor)
+    answers.end(9)
     return answers
 
 
@@ -19,10 +19,10 @@ def test_an_answer_is_acknowledged_by_the_next_page_that_is_asked_for() -> None:
     assert (answers.any, answers.acknowledge_page()) == (False, {})
 
 
-def test_or_by_a_cursor_that_its_client_could_not_have_before() -> None:
-    answers = ended(cursor=4)
-    assert answers.acknowledge(4) == {}
-    assert answers.acknowledge(5) == {1: 9}
+def test_or_by_a_cursor_above_its_end() -> None:
+    answers = ended()
+    assert answers.acknowledge(9) == {}
+    assert answers.acknowledge(10) == {1: 9}
 
 
 def test_a_new_row_of_pages_begins_behind_what_was_acknowledged() -> None:
@@ -33,7 +33,7 @@ def test_a_new_row_of_pages_begins_behind_what_was_acknowledged() -> None:
     answers.tell(6)
     answers.begin()
     assert answers.owed[1].at == 3
-    answers.end(9, 4)
+    answers.end(9)
     answers.begin()
     assert answers.owed[1].at == 3
     assert answers.acknowledge(100) == {}
