@@ -54,6 +54,7 @@ class KeptDevice:
     answered: list[internal_pb2.Answered] = field(default_factory=list)
     waiting: internal_pb2.Page | None = None
     """A page that it has not acknowledged."""
+    connections: int = 0
     due: bool = False
     """True if its gateway waits for a page."""
     pages: int = 0
@@ -65,6 +66,7 @@ class KeptDevice:
         """Begin a session, whatever there was."""
         self.gateway.forget(self)
         self.session = self.gateway.next_session()
+        self.connections += 1
         self.gateway.devices[self.session] = self
         self.filters, self.present, self.live, self.closed = {}, None, False, None
         self.told, self.answered, self.waiting, self.pages = [], [], None, 0

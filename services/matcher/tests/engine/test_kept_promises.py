@@ -132,9 +132,9 @@ class Played:
 
     def note(self, device: KeptDevice) -> None:
         """Take over what the device was told in its last connection."""
-        if device.present is False and self.began[device] != id(device.told):
+        if device.present is False and self.began[device] != device.connections:
             self.believed[device].clear()
-        self.began[device] = id(device.told)
+        self.began[device] = device.connections
         for said in device.take():
             self.believed[device][said.name] = said.version
 

@@ -4,6 +4,7 @@ All channels that a client's filters fit have one position, the session's cursor
 its registration on. Each message is told once, however many filters fit, and with its channel's name.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
@@ -27,11 +28,15 @@ def tell_live(state: PartitionState, message: ChannelMessage, now_ms: int) -> in
     told = 0
     if not message.is_for(_NO_ATTRIBUTES) or message.expired(now_ms):
         return told
-    for gateway, numbers in state.filtered.channel_hearers(message.key).items():
-        hearing = sorted(number for number in numbers if _may_have(state.clients[gateway.sessions[number]], message))
+    group = message.key[: -len(_name_of(message.key)) - 1]
+    sender = state.clients.get(f"{group}/{message.source}") if message.source else None
+    spared = None if sender is None or not sender.kept or _may_have(sender, message) else sender.session
+    for gateway, hearing in state.filtered.channel_hearers(message.key).items():
+        if spared is not None and spared.gateway is gateway:
+            hearing.discard(spared.number)
         if not hearing:
             continue
-        sessions = b"".join(number.to_bytes(4, "little") for number in hearing)
+        sessions = array("I", sorted(hearing)).tobytes()
         said_bytes = len(message.key) + len(message.id) + len(message.source)
         item = gateway.new_item(_FIXED_BYTES_MAX + len(message.payload) + 4 * said_bytes + len(sessions))
         _say(message, item.stream_fan_out.entry)
