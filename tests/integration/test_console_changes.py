@@ -149,6 +149,41 @@ def test_versions_are_started_over_only_once_the_name_was_typed(up: Up, window: 
         client.disconnect()
 
 
+def choose(window: Browser, *numbers: int) -> None:
+    """Chooses a file with these bytes in the form."""
+    window.run(
+        "const chosen = new DataTransfer(); chosen.items.add(new File([new Uint8Array(arguments[0])], 'bytes'));"
+        "document.querySelector('#publish [name=file]').files = chosen.files",
+        numbers,
+    )
+
+
+def test_a_files_bytes_are_published_and_shown(up: Up, window: Browser) -> None:
+    group = "files-published"
+    window.open(up.http_url + "/")
+    for name, text in {"domain": DOMAIN, "group": group, "object": "o", "version": "1", "payload": "1"}.items():
+        type_in(window, f"#publish [name={name}]", text)
+    choose(window, 255, 0, 128)
+    click(window, "#publish button[type=submit]")
+    window.wait_for(f"{SAID} == 'payload: either JSON or a file'", "one of them")
+    type_in(window, "#publish [name=payload]", "")
+    click(window, "#publish button[type=submit]")
+    window.wait_for(OPEN, "it is asked first")
+    click(window, "#confirm-yes")
+    window.wait_for(f"{SAID}.startsWith('published: version 1')", "its outcome")
+    window.open(f"{up.http_url}/#/groups/{DOMAIN}/{group}/objects/o")
+    window.wait_for("document.querySelector('#object-payload').innerText == 'in base64: /wCA'", "the bytes")
+    choose(window, *[255] * 5000)
+    click(window, "#publish button[type=submit]")
+    window.wait_for(OPEN, "again")
+    click(window, "#confirm-yes")
+    window.wait_for(f"{SAID}.startsWith('payload: has 5000 bytes')", "the service's limit")
+    choose(window, *[255] * 65_537)
+    click(window, "#publish button[type=submit]")
+    window.wait_for(f"{SAID}.startsWith('file: has 65537 bytes')", "nothing longer is read")
+    no_violations(window, "a file")
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [

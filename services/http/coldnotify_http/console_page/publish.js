@@ -8,6 +8,8 @@ import { checkJson, checkName, doing as doingIn, Wrong } from "./forms.js";
 import { time } from "./words.js";
 
 const VERSION_MAX = 2n ** 63n - 1n;
+// The highest limit that the service can have. It says its own.
+const FILE_BYTES_MAX = 65536;
 
 function checked(form) {
   const fields = Object.fromEntries(new FormData(form));
@@ -15,9 +17,18 @@ function checked(form) {
   if (!fields.object) throw new Wrong("object", "is missing");
   const version = fields.version.trim();
   if (version && (!/^[0-9]{1,19}$/.test(version) || BigInt(version) > VERSION_MAX)) throw new Wrong("version", `is not a whole number from 0 to ${VERSION_MAX}`);
-  const payload = fields.payload.trim();
+  const [payload, file] = [fields.payload.trim(), fields.file.name ? fields.file : null];
+  if (payload && file) throw new Wrong("payload", "either JSON or a file");
   if (payload) checkJson("payload", payload);
-  return { ...fields, version: version && String(BigInt(version)), payload };
+  if (file && file.size > FILE_BYTES_MAX) throw new Wrong("file", `has ${file.size} bytes (at most ${FILE_BYTES_MAX} are allowed)`);
+  return { ...fields, version: version && String(BigInt(version)), payload, file };
+}
+
+// As fields of a body, none or one.
+async function payloadOf({ payload, file }) {
+  if (!file) return payload ? [`"payload":${payload}`] : [];
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  return [`"payload_base64":"${btoa([...bytes].map((one) => String.fromCharCode(one)).join(""))}"`];
 }
 
 function doing(done, step) {
@@ -40,7 +51,7 @@ async function publish(fields) {
   if (wanted === null) return null;
   const parts = [];
   if (fields.version) parts.push(`"version":${fields.version}`);
-  if (fields.payload) parts.push(`"payload":${fields.payload}`);
+  parts.push(...await payloadOf(fields));
   if (fields.deleted) parts.push('"deleted":true');
   return askJson(path, { method: "POST", body: `{${parts.join(",")}}` });
 }
@@ -53,12 +64,12 @@ async function reset(fields) {
   const begin = fields.version || "0";
   const wanted = await confirmed({
     title: `Start the versions of ${fields.object} over?`, yes: "Start over", typed: fields.object, reason: false,
-    words: `It is at version ${newest.version} (incarnation ${newest.incarnation}). It begins again at version ${begin}, ${fields.payload ? "with the payload of the form" : "without a payload"}; `
+    words: `It is at version ${newest.version} (incarnation ${newest.incarnation}). It begins again at version ${begin}, ${fields.payload || fields.file ? "with the payload of the form" : "without a payload"}; `
       + "registered clients are told. All versions published so far count as older. This cannot be undone.",
   });
   if (wanted === null) return null;
   const parts = [`"object":${JSON.stringify(fields.object)}`, `"newest":{"version":${newest.version},"incarnation":${newest.incarnation}}`, `"version":${begin}`];
-  if (fields.payload) parts.push(`"payload":${fields.payload}`);
+  parts.push(...await payloadOf(fields));
   return askJson(`${group}/resets`, { method: "POST", body: `{${parts.join(",")}}` });
 }
 
