@@ -11,11 +11,11 @@ from coldnotify_streams.core.partition_turns import Spent, never
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients.brief_sessions import BriefSessions
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
-from coldnotify_matcher.engine.clients.filtered_groups import FilteredGroups
 from coldnotify_matcher.engine.clients.half_sets import HalfSets
 from coldnotify_matcher.engine.clients.kept_cursors import KeptCursors
 from coldnotify_matcher.engine.clients.memberships import Memberships
 from coldnotify_matcher.engine.clients.sessions import NO_ASK, EngineSession
+from coldnotify_matcher.engine.filtered_groups import FilteredGroups
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
 from coldnotify_matcher.engine.objects.description_store import DescriptionStore
