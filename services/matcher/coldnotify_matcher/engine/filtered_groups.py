@@ -3,11 +3,10 @@
 A publish walks one trie, whatever the number of filters. Sessions that have the same filter share its place there.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from coldnotify_schemas.filters import FilterTrie, can_be_said
 
-from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
@@ -141,13 +140,14 @@ class FilteredGroups:
         if group is not None:
             group.order.remove(obj.name)
 
-    def channels(self, group: str, log: ChannelLog) -> OffsetOrder:
-        """Returns the group's channels by their last messages in this log; `message` is called from here on."""
+    def channels(self, group: str, epoch: int, last_of: Callable[[str], Iterable[tuple[str, int]]]) -> OffsetOrder:
+        """Returns the group's channels by their last messages in the log of this epoch; `message` is called from here
+        on. `last_of` returns the keys that begin with a prefix, and the offsets of their last messages."""
         there = self._group(group)
-        if there.channels is None or there.channels_epoch != log.epoch or len(there.channels) > CHANNELS_KEPT_MAX:
+        if there.channels is None or there.channels_epoch != epoch or len(there.channels) > CHANNELS_KEPT_MAX:
             at = len(group) + 1
-            keys = [key for key in log.last.keys(f"{group}/") if can_be_said(key[at:])]
-            return there.follow_channels(OffsetOrder((key[at:], log.last.of(key)) for key in keys), log.epoch)
+            found = ((key[at:], offset) for key, offset in last_of(f"{group}/"))
+            return there.follow_channels(OffsetOrder(one for one in found if can_be_said(one[0])), epoch)
         return there.channels
 
     def message(self, key: str, offset: int) -> None:

@@ -49,6 +49,11 @@ class LastOffsets:
         for bucket in self._buckets.values():
             yield from (key for key in bucket.last if key.startswith(prefix))
 
+    def offsets(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yields the same channels, and the offsets of their last messages."""
+        for bucket in self._buckets.values():
+            yield from (item for item in bucket.last.items() if item[0].startswith(prefix))
+
     def of(self, key: str) -> int:
         """Returns the offset above which the channel has no message; -1: it never had one."""
         return self.of_marked(key, crc32(key.encode()))

@@ -48,7 +48,7 @@ def tell_live(state: PartitionState, message: ChannelMessage, now_ms: int) -> in
 def lacking(state: PartitionState, log: ChannelLog, client: RegisteredClient, cursor: int) -> list[str]:
     """Returns the keys of channels that its filters fit and that have messages above this cursor."""
     group = client.group_key
-    above = state.filtered.channels(group, log).above(cursor)
+    above = state.filtered.channels(group, log.epoch, log.last.offsets).above(cursor)
     return [f"{group}/{name}" for name, _ in above if client.filters.fitting(name)]
 
 
