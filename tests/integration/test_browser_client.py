@@ -256,7 +256,7 @@ def test_a_page_publishes_on_its_session(up: Up, site: str, tmp_path: Path) -> N
         window.wait_for("window.refused", "the service says its limit")
         assert "payload: has 5002 bytes" in window.run("return refused")
         assert window.run("return notify.unanswered") == 0
-        assert window.run(f"return {items('errors')}") == ""
+        assert window.run(f"return {items('errors')}") == window.run("return `PublishRefused: ${refused}`"), "only that"
 
 
 RAISING = """
