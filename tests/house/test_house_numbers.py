@@ -26,9 +26,9 @@ CEILINGS = {
     ODD_WORDS: 20,
     OF_FIELDS: 0,
     SET_FROM_OUTSIDE: 1_306,
-    SETTINGS: 129,
+    SETTINGS: 132,
     TWO_MEANINGS: 0,
-    WORDS: 112_700,
+    WORDS: 113_400,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

@@ -231,6 +231,12 @@ class UpSettings(ObjectSettings, KafkaSettings):
         minimum=0,
         maximum=65535,
     )
+    gateway_mqtt_port: int = setting(
+        0,
+        "port that MQTT devices connect to; 0: 1883, or any free port if that is taken",
+        minimum=0,
+        maximum=65535,
+    )
     usage_port: int = setting(
         0,
         f"HTTP port of the usage job; 0: {USAGE_PORT}, or any free port if that is taken",

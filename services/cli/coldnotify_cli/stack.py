@@ -107,7 +107,9 @@ class StackAddresses:
         for row in named:
             take(row, 0)
         for listener in others:
-            wanted = wanted_of.get(listener.port_setting, 0) or if_free(devices[first] + listener.beside)
+            wanted = wanted_of.get(listener.port_setting, 0) or if_free(
+                listener.usual_port or devices[first] + listener.beside
+            )
             devices[listener] = port(wanted, listener.flag)
         for row in installed:
             if row not in named:

@@ -13,7 +13,7 @@ from coldnotify_common.security.publish_rights import PublishRight
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
-from coldnotify_gateway.core import Peer, Violation
+from coldnotify_gateway.core import DeviceHome, Peer, Violation
 from coldnotify_gateway.device_connection import DeviceConnection, Proof
 
 log = structlog.get_logger()
@@ -31,9 +31,13 @@ session."""
 class Admission:
     """Asks the authenticator at each Hello, and calls `expired(peer)` when the client's proof is no longer valid."""
 
-    def __init__(self, authenticator: Authenticator, expired: Callable[[Peer], None]) -> None:
+    def __init__(
+        self, authenticator: Authenticator, expired: Callable[[Peer], None], home: DeviceHome | None = None
+    ) -> None:
+        """`home`: the domain and group of MQTT devices whose proof names more than one."""
         self._authenticator = authenticator
         self._expired = expired
+        self._home = home
         self._loop = asyncio.get_running_loop()
         self._timers: dict[Peer, asyncio.TimerHandle] = {}
         self._identities: dict[Peer, Identity] = {}
@@ -59,6 +63,19 @@ class Admission:
             if self._look is None:
                 self._look = self._loop.call_later(_REVOKED_LOOK_S, self._look_for_revoked)
         return identity.publish_right(hello.domain, hello.group, hello.client)
+
+    def home_of(self, peer: Peer, token: str) -> DeviceHome | None:
+        """Returns the domain and group that the proof of an MQTT connection names alone; otherwise those of the
+        settings. Raises Violation."""
+        connection = cast(DeviceConnection, peer)
+        token = token or connection.token
+        identity = self.identify(Proof(connection.address, connection.certificate, token, connection.passed_on))
+        homes = {(domain, group) for domain, group, _ in identity.clients}
+        if len(homes) == 1:
+            domain, group = homes.pop()
+            if not (domain.endswith("*") or group.endswith("*")):
+                return DeviceHome(domain, group)
+        return self._home
 
     def identify(self, proof: Proof) -> Identity:
         """Returns the identity that a proof belongs to. Raises Violation."""

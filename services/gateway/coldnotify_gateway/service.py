@@ -191,7 +191,7 @@ class GatewayService:
         settings, inboxes = self._settings, self._inboxes.result()
         gateway_id, inbox = secrets.randbelow((1 << 64) - 1) + 1, secrets.randbelow(inboxes)
         limits = settings.limits(connections_possible(settings.gateway_connections_max))
-        admission = Admission(self._authenticator, self._on_expired)
+        admission = Admission(self._authenticator, self._on_expired, settings.mqtt_home())
         gateway = Gateway(
             gateway_id,
             inbox,
@@ -201,6 +201,7 @@ class GatewayService:
             self._retentions,
             self._agreements,
             settings.topics,
+            admission.home_of,
         )
         self._shell = GatewayShell(
             settings,

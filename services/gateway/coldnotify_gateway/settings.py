@@ -7,7 +7,7 @@ from coldnotify_common.security.address_settings import AddressSettings
 from coldnotify_common.security.inside import InsideSettings
 from coldnotify_common.security.shares import share_of
 from coldnotify_common.security.tls import SecureSettings
-from coldnotify_common.settings import setting
+from coldnotify_common.settings import invalid, setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_common.settings.object_settings import ObjectSettings
 from coldnotify_schemas.host_port import parse_host_port
@@ -24,7 +24,8 @@ from coldnotify_schemas.protocol import (
 )
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 
-from coldnotify_gateway.core import Limits
+from coldnotify_gateway.core import DeviceHome, Limits
+from coldnotify_gateway.listeners.mqtt.settings import MqttSettings
 from coldnotify_gateway.listeners.tcp.settings import TcpSettings
 from coldnotify_gateway.listeners.web.settings import WebSettings
 
@@ -57,7 +58,14 @@ def check_host_ports(text: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class GatewaySettings(
-    WebSettings, TcpSettings, SecureSettings, InsideSettings, ChannelSettings, ObjectSettings, AddressSettings
+    MqttSettings,
+    WebSettings,
+    TcpSettings,
+    SecureSettings,
+    InsideSettings,
+    ChannelSettings,
+    ObjectSettings,
+    AddressSettings,
 ):
     """The settings of `coldnotify gateway`: each listener's settings, and the common ones."""
 
@@ -179,6 +187,15 @@ class GatewaySettings(
     def hard_water_bytes(self) -> int:
         """The unwritten bytes above which a connection is closed, with room for answers of the largest payloads."""
         return self.gateway_hard_water_bytes + _ANSWERED_MAX * (self.object_payload_bytes_max - PAYLOAD_BYTES_MAX)
+
+    def mqtt_home(self) -> DeviceHome | None:
+        """Returns the domain and group of MQTT devices whose proof names more than one; None: their client identifier
+        says it. Raises SettingError.
+        """
+        if bool(self.gateway_mqtt_domain) is not bool(self.gateway_mqtt_group):
+            raise invalid("gateway_mqtt_group", "is set without --gateway-mqtt-domain, or the other way round")
+        domain, group = self.gateway_mqtt_domain, self.gateway_mqtt_group
+        return DeviceHome(domain, group) if domain else None
 
     def limits(self, connections_max: int) -> Limits:
         """Returns the core's part of the settings. `connections_max`: the most connections that this process can

@@ -15,7 +15,7 @@ from coldnotify_common.security.identity import Identity
 from coldnotify_common.security.publish_rights import EVERY_NAME, NO_NAME, Owned, PublishRight
 from coldnotify_common.security.tokens import Grant, make_key, sign
 from coldnotify_gateway.admission import Admission
-from coldnotify_gateway.core import Violation
+from coldnotify_gateway.core import DeviceHome, Violation
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
@@ -143,3 +143,25 @@ def test_the_right_to_publish_is_that_of_the_client_of_the_hello(
             asyncio.run(admitted())
     else:
         assert asyncio.run(admitted()) == right
+
+
+@pytest.mark.parametrize(
+    ("clients", "home"),
+    [
+        ((("farm", "barn", "*"),), DeviceHome("farm", "barn")),
+        ((("farm", "barn", "a"), ("farm", "barn", "b")), DeviceHome("farm", "barn")),
+        ((("farm", "barn", "*"), ("farm", "yard", "*")), DeviceHome("d", "g")),
+        ((("farm", "*", "*"),), DeviceHome("d", "g")),
+        ((("farm", "barn*", "*"),), DeviceHome("d", "g")),
+        ((), DeviceHome("d", "g")),
+    ],
+)
+def test_the_home_of_an_mqtt_device_is_that_which_its_proof_names_alone(
+    clients: tuple[tuple[str, str, str], ...], home: DeviceHome
+) -> None:
+    async def found() -> DeviceHome | None:
+        authenticator = Mock(identify=Mock(return_value=Identity("sensor", clients)))
+        admission = Admission(authenticator, lambda _: None, DeviceHome("d", "g"))
+        return admission.home_of(peer(), "a token")
+
+    assert asyncio.run(found()) == home

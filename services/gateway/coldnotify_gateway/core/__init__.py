@@ -6,6 +6,7 @@ from coldnotify_gateway.core.from_matcher import RecordIntake
 from coldnotify_gateway.core.gateway import Gateway
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
+from coldnotify_gateway.core.mqtt.client_ids import DeviceHome
 from coldnotify_gateway.core.outputs import (
     Finish,
     HighWater,
@@ -36,6 +37,7 @@ __all__ = [
     "RAW_CRC",
     "RAW_NAMES",
     "AboveAgreement",
+    "DeviceHome",
     "Dialect",
     "Finish",
     "Frame",

@@ -120,11 +120,11 @@ class FromDevice:
                 if device.protocol is None and (packet := next(device.buffer, None)) is not None:
                     return self._on_connect(connection, device, packet, now_s)
             elif device.connected:
-                while not _is_full(device) and (packet := next(device.buffer, None)) is not None:
+                while device.reads and (packet := next(device.buffer, None)) is not None:
                     outputs += self._on_packet(connection, device, packet, now_s)
                     if by_peer.get(peer) is not connection:
                         return outputs
-                if _is_full(device) and len(device.buffer):
+                if not device.reads and len(device.buffer):
                     outputs.append(PauseReading(peer, PAUSE_S))
             if len(device.buffer) > UNREAD_BYTES_MAX:
                 raise ProtocolViolation("packet: too much came before it was answered", ReasonCode.QUOTA_EXCEEDED)
@@ -333,7 +333,7 @@ class FromDevice:
         if packet.properties.topic_alias is not None:
             raise ProtocolViolation("topic alias: none is allowed", ReasonCode.TOPIC_ALIAS_INVALID)
         publish = device.publishes.take(packet)
-        if (wrong := fault_of(packet)) is not None:
+        if (wrong := fault_of(packet, self._limits.payload_bytes_max)) is not None:
             return self._wrong(session, device, publish.request, wrong)
         return self._publishing.on_publish(session, publish, now_s) + self.after_publishing(session, now_s)
 
@@ -395,7 +395,7 @@ class FromDevice:
             device.repeat_at(now_s + REPEAT_S)
             for asking in device.asking:
                 outputs += self._send_requests(session, asking.open.values(), now_s)
-        if device.publishes.again_s <= now_s:
+        if device.wake_s <= now_s and device.publishes.again_s <= now_s:
             for publish in device.publishes.take_again():
                 outputs += self._publishing.on_publish(session, publish, now_s)
             outputs += self.on_results(session, now_s)
@@ -403,11 +403,6 @@ class FromDevice:
 
 
 _NOT_FOUND = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
-
-
-def _is_full(device: MqttSide) -> bool:
-    publishes = device.publishes
-    return bool(publishes.again) or len(publishes.under_way) >= PUBLISHES_UNANSWERED_MAX
 
 
 def _code_of(text: str, good: int, shared: ReasonCode) -> ReasonCode:

@@ -329,11 +329,14 @@ class Gateway:
         else:
             self.counters.hellos_new += 1
         session = self._connections.identify(connection, hello, now_s, publish_right)
-        output = self._requests.open(session, now_s)
+        outputs: list[Output] = []
         if session.device is not None:
+            # Its client may be connected here already: the service begins behind what that session has acknowledged.
+            outputs += self._requests.acks(session.view)
             self._from_device.begun(session, now_s)
+        outputs.append(self._requests.open(session, now_s))
         self._timers.look_at(session, now_s)
-        return [output]
+        return outputs
 
     def on_disconnected(self, peer: Peer, now_s: float) -> list[Output]:
         """Removes a closed connection. Either side may have closed it."""

@@ -52,6 +52,8 @@ class ToDevice:
                 continue
             said = Due(OBJECTS, complete, topic=newest.name, payload=told.payload(newest), manner=told.manner(filters))
             told.to(session, device, said)
+            # The partition's position may be unknown yet. By its own, a session tells a new matcher where it is.
+            session.objects.told(complete)
         return self._told(told)
 
     def of_message(self, view: View, fan_out: FanOut, numbers: Iterable[int]) -> list[Output]:

@@ -21,6 +21,7 @@ def _row(name: str) -> ListenerRow:
 _FOLDERS = (
     "tcp",
     "web",
+    "mqtt",
 )
 LISTENERS = tuple(_row(name) for name in _FOLDERS)
 """The listeners. A starting gateway serves the first one at once; the others may follow later."""

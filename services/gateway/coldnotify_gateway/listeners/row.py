@@ -28,6 +28,8 @@ class ListenerRow:
     """Default port of `coldnotify up`, as the distance from the first listener's port."""
     module: str
     class_name: str
+    usual_port: int = 0
+    """Default port of `coldnotify up`, if it is free, in place of the one that `beside` says; 0: none."""
     settings: str = ""
     """`module:Class` of the listener's own settings, `port_setting` among them; "": they are in GatewaySettings."""
 

@@ -26,7 +26,7 @@ def test_every_folder_has_its_line():
 
 def test_nobody_is_taken_for_another():
     # Those that ship have their settings in GatewaySettings.
-    for field in [field for field in fields(TCP) if field.name != "settings"]:
+    for field in [field for field in fields(TCP) if field.name not in ("settings", "usual_port")]:
         values = [getattr(row, field.name) for row in LISTENERS]
         assert len(set(values)) == len(LISTENERS), field.name
     assert LISTENERS[0].beside == 0
@@ -34,7 +34,7 @@ def test_nobody_is_taken_for_another():
 
 @pytest.mark.parametrize("row", LISTENERS, ids=lambda row: row.name)
 def test_a_row_makes_a_listener_that_holds_the_port_of_its_setting(row):
-    settings = load(GatewaySettings, {}, gateway_port=0, gateway_web_port=0)
+    settings = load(GatewaySettings, {}, gateway_port=0, gateway_web_port=0, gateway_mqtt_port=0)
     others = [load(cls, {}) for cls in OWN_SETTINGS]
     with closing(row.make(settings, others)) as listener:
         assert WHAT_IT_DOES

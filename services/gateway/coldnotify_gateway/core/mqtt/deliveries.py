@@ -70,12 +70,13 @@ class SentRow:
     __slots__ = ("_entries", "_offsets")
 
     def __init__(self) -> None:
-        self._entries: deque[_Sent] = deque()
-        self._offsets: set[int] = set()
+        self._entries: deque[_Sent] | None = None
+        """Made for the first entry, and forgotten with the last: an idle device holds none."""
+        self._offsets: set[int] | None = None
 
     def __len__(self) -> int:
         """The number of entries that are not settled."""
-        return len(self._entries)
+        return len(self._entries or ())
 
     def take_offset(self, offset: int, complete: int) -> bool:
         """Notes that this offset is sent. Returns false if it was on this connection already.
@@ -84,6 +85,8 @@ class SentRow:
         that were held back follow later ones.
         """
         offsets = self._offsets
+        if offsets is None:
+            offsets = self._offsets = set()
         if offset <= complete or offset in offsets:
             return False
         if len(offsets) >= _OFFSETS_LOOK:
@@ -96,6 +99,8 @@ class SentRow:
     def sent(self, due: Due, *, acknowledged: bool) -> _Sent:
         """Adds an entry."""
         entry = _Sent(due.complete, due.page, acknowledged)
+        if self._entries is None:
+            self._entries = deque()
         self._entries.append(entry)
         return entry
 
@@ -110,6 +115,8 @@ class SentRow:
             complete = max(complete, entry.complete)
             if entry.page:
                 pages.append(entry.page)
+        if not entries:
+            self._entries = None
         return SettledPart(complete, tuple(pages))
 
 
@@ -125,7 +132,8 @@ class Deliveries:
         self._in_flight: dict[int, _Sent] = {}
         self._unwritten: list[_Sent] = []
         """Packets of QoS 0 that the socket has not taken yet."""
-        self._waiting: deque[Due] = deque()
+        self._waiting: deque[Due] | None = None
+        """Made for the first one that waits, and forgotten with the last."""
         self._last_id = 0
 
     @property
@@ -155,6 +163,8 @@ class Deliveries:
 
     def wait(self, due: Due) -> None:
         """Adds what is to be sent, behind everything that waits."""
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append(due)
 
     def take(self, *, written: bool) -> Iterator[tuple[Due, int]]:
@@ -176,6 +186,7 @@ class Deliveries:
                 self._unwritten.append(entry)
             if sends:
                 yield due, 0
+        self._waiting = None
 
     def send(self, due: Due, packet_id: int) -> None:
         """Notes that a message was sent with this identifier; 0: with QoS 0, and the socket took it."""

@@ -15,6 +15,7 @@ from coldnotify_schemas.mqtt.packets import Connect, Packet, PubAck
 from coldnotify_schemas.mqtt.parsing import PacketBuffer
 from coldnotify_schemas.mqtt.properties import NO_PROPERTIES, Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode
+from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
 from coldnotify_schemas.wire_pb2 import Register, Unregister
 
 from coldnotify_gateway.core.mqtt import farewells
@@ -63,6 +64,7 @@ class MqttSide:
 
     __slots__ = (
         "_last_request",
+        "_publishes",
         "_reason",
         "_rejected",
         "asking",
@@ -81,7 +83,6 @@ class MqttSide:
         "ping_due_s",
         "pings",
         "protocol",
-        "publishes",
         "repeat_s",
         "socket_full",
         "woken",
@@ -107,7 +108,7 @@ class MqttSide:
         self.filters: HeldFilters = NO_FILTERS
         self.deliveries = Deliveries()
         self.asking: list[SubscribeAsked] = []
-        self.publishes = DevicePublishes()
+        self._publishes: DevicePublishes | None = None
         self.socket_full = False
         self.woken = False
         """Its first PINGREQ was answered, or is waiting."""
@@ -131,9 +132,23 @@ class MqttSide:
         return self.protocol is ProtocolVersion.MQTT_5
 
     @property
+    def publishes(self) -> DevicePublishes:
+        """Returns its publishes. Made at the first use, because many devices publish nothing."""
+        if self._publishes is None:
+            self._publishes = DevicePublishes()
+        return self._publishes
+
+    @property
+    def reads(self) -> bool:
+        """Returns true if more of its packets may be handled: not too many publishes are under way."""
+        own = self._publishes
+        return own is None or not (own.again or len(own.under_way) >= PUBLISHES_UNANSWERED_MAX)
+
+    @property
     def wake_s(self) -> float:
         """Returns the time of its next timed work."""
-        return min(self.due_s, self.repeat_s, self.ping_due_s, self.publishes.again_s)
+        again_s = NEVER_S if self._publishes is None else self._publishes.again_s
+        return min(self.due_s, self.repeat_s, self.ping_due_s, again_s)
 
     @property
     def silence_s(self) -> float:

@@ -37,15 +37,18 @@ class UnderWay(NamedTuple):
     publish: Publish
 
 
-def fault_of(packet: PublishPacket) -> Wrong | None:
-    """Returns what is wrong with a PUBLISH for ever, as far as it can be seen by itself."""
+def fault_of(packet: PublishPacket, object_bytes_max: int = PAYLOAD_BYTES_MAX) -> Wrong | None:
+    """Returns what is wrong with a PUBLISH for ever, as far as it can be seen by itself.
+
+    `object_bytes_max`: of a version's payload.
+    """
     if not can_be_said(packet.topic):
         return Wrong(ReasonCode.TOPIC_NAME_INVALID, f"topic: {packet.topic[:80]!r} begins with $, or has a wildcard")
     try:
         check_object(packet.topic, "topic")
     except InvalidName as error:
         return Wrong(ReasonCode.TOPIC_NAME_INVALID, str(error))
-    size_max = PAYLOAD_BYTES_MAX if packet.retain else MESSAGE_BYTES_MAX
+    size_max = object_bytes_max if packet.retain else MESSAGE_BYTES_MAX
     if len(packet.payload) > size_max:
         words = f"payload: has {len(packet.payload)} bytes (at most {size_max} are allowed)"
         return Wrong(ReasonCode.PACKET_TOO_LARGE, words)

@@ -16,6 +16,9 @@ class TcpListener(DevicePort):
     """The devices' port for TCP."""
 
     sockets = CROWD_SOCKETS
+    plain: type[ClientConnection] = ClientConnection
+    encrypted: type[TlsConnection] = TlsConnection
+    """Their connections, without TLS and with it."""
 
     async def serve(self, shell: GatewayShell, tls: ServerTls) -> "TcpServing":
         """Accepts connections for a run. Raises ListenError."""
@@ -23,7 +26,7 @@ class TcpListener(DevicePort):
         proxies = Among(self.settings.proxies())
 
         def connection() -> asyncio.Protocol:
-            accepted = ClientConnection(shell) if context is None else TlsConnection(shell, context)
+            accepted = self.plain(shell) if context is None else self.encrypted(shell, context)
             return Balanced(accepted, shell, proxies) if proxies else accepted
 
         loop = asyncio.get_running_loop()

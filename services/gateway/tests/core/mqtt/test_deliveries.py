@@ -82,7 +82,7 @@ def test_an_offset_is_taken_once_and_never_by_the_highest_one() -> None:
 def test_the_offsets_remembered_are_bounded() -> None:
     row = SentRow()
     assert all(row.take_offset(offset, 0) for offset in range(1, 5000))
-    assert len(row._offsets) <= 1000
+    assert len(row._offsets or ()) <= 1000
     assert not row.take_offset(4999, 0)
     assert row.take_offset(6000, 5000)
     assert row._offsets == {6000}

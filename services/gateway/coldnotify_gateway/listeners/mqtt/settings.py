@@ -1,0 +1,33 @@
+"""The settings of the MQTT listener."""
+
+from dataclasses import dataclass
+
+from coldnotify_common.settings import Settings, setting
+from coldnotify_schemas.names import InvalidName, check_name
+
+
+def check_name_or_nothing(text: str) -> None:
+    """Raises ValueError unless the text is empty, or a name of a domain or group."""
+    if text:
+        try:
+            check_name("name", text)
+        except InvalidName as error:
+            raise ValueError(str(error)) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MqttSettings(Settings):
+    """Settings of the port that MQTT devices connect to."""
+
+    gateway_mqtt_port: int = setting(
+        1883, "TCP port that MQTT devices connect to; 0: any free port", minimum=0, maximum=65535
+    )
+    gateway_mqtt_domain: str = setting(
+        "",
+        "domain of MQTT devices whose certificate or token names more than one; empty: their client identifier says "
+        "it, as domain/group/client",
+        check=check_name_or_nothing,
+    )
+    gateway_mqtt_group: str = setting(
+        "", "group of these devices; is set if --gateway-mqtt-domain is", check=check_name_or_nothing
+    )

@@ -1,0 +1,142 @@
+"""MQTT devices as they are: paho-mqtt, unchanged, through gateway, Kafka and matcher, beside everything else."""
+
+from pathlib import Path
+
+import pytest
+from coldnotify.http_publisher import HttpPublisher
+from coldnotify_testkit.paho_device import MQTT_3_1_1, MQTT_5, PahoDevice, ToldMessage
+from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
+from coldnotify_testkit.waiting import wait_for
+from paho.mqtt.enums import MQTTProtocolVersion
+
+pytestmark = pytest.mark.kafka
+
+DOMAIN, GROUP = "animal.observer", "region-1"
+
+
+def port_of(up: Up) -> int:
+    return int(up.report["mqtt"].rpartition(":")[2])
+
+
+def device_of(
+    up: Up, client: str, protocol: MQTTProtocolVersion = MQTT_5, *, clean: bool = True, expiry_s: int = 0
+) -> PahoDevice:
+    return PahoDevice(port_of(up), f"{DOMAIN}/{GROUP}/{client}", protocol, clean=clean, expiry_s=expiry_s)
+
+
+@pytest.mark.parametrize("protocol", [MQTT_3_1_1, MQTT_5])
+def test_versions_from_http_are_retained_messages(up: Up, protocol: MQTTProtocolVersion) -> None:
+    topic = f"retained-{protocol}"
+    with HttpPublisher(up.http_url) as publisher, device_of(up, f"subscriber-{protocol}", protocol) as device:
+        publisher.publish(DOMAIN, GROUP, f"{topic}/1", {"on": True})
+        assert device.subscribe(f"{topic}/#") in (["Granted QoS 1"], ["1"])
+        device.wait_told(f"{topic}/1", b'{"on": true}')
+        publisher.publish(DOMAIN, GROUP, f"{topic}/2", b"\xff\x00")
+        device.wait_told(f"{topic}/2", b"\xff\x00")
+        publisher.publish(DOMAIN, GROUP, f"{topic}/1", deleted=True)
+        device.wait_told(f"{topic}/1", b"")
+        assert [one.retain for one in device.told] == [True, False, False]
+        assert device.told[0] == ToldMessage(f"{topic}/1", b'{"on": true}', True, 1)
+    with device_of(up, f"late-{protocol}", protocol) as late:
+        late.subscribe(f"{topic}/+", 0)
+        late.wait_told(f"{topic}/2", b"\xff\x00")
+        assert late.told == [ToldMessage(f"{topic}/2", b"\xff\x00", True, 0)], "a deletion is never told on subscribing"
+
+
+def test_a_device_publishes_to_devices_of_either_kind(up: Up, tmp_path: Path) -> None:
+    told = Recorder()
+    with (
+        notify(up, "native", tmp_path / "state") as native,
+        device_of(up, "sensor", MQTT_3_1_1) as sensor,
+        device_of(up, "panel") as panel,
+    ):
+        native.register("from-mqtt/a").subscribe(told)
+        panel.subscribe("from-mqtt/+")
+        sensor.publish("from-mqtt/a", b'{"t": 1}', retain=True)
+        panel.wait_told("from-mqtt/a", b'{"t": 1}')
+        wait_for(lambda: told.versions("from-mqtt/a"), "the native client was told")
+        for number in range(50):
+            sensor.publish("from-mqtt/b", b"%d" % number, retain=True)
+        panel.wait_told("from-mqtt/b", b"49")
+        numbers = [int(one.payload) for one in panel.told if one.topic == "from-mqtt/b"]
+        assert numbers == sorted(set(numbers)), "in order, none twice"
+
+
+def test_a_kept_session_wakes_with_what_it_lacks_alone(up: Up) -> None:
+    with HttpPublisher(up.http_url) as publisher:
+        for number in range(30):
+            publisher.publish(DOMAIN, GROUP, f"kept/{number}", payload=number)
+        with device_of(up, "sleeper", expiry_s=3600) as device:
+            assert device.present == [False]
+            device.subscribe("kept/#")
+            wait_for(lambda: len(device.told) == 30, "all retained messages")
+        publisher.publish(DOMAIN, GROUP, "kept/7", payload=77)
+        publisher.publish(DOMAIN, GROUP, "kept/8", deleted=True)
+        publisher.publish(DOMAIN, GROUP, "kept/7", payload=78)
+        with device_of(up, "sleeper", clean=False, expiry_s=3600) as awake:
+            assert awake.present == [True]
+            awake.wait_told("kept/7", b"78")
+            awake.wait_told("kept/8", b"")
+            publisher.publish(DOMAIN, GROUP, "kept/last", payload=1)
+            awake.wait_told("kept/last", b"1")
+            assert {one.topic for one in awake.told} == {"kept/7", "kept/8", "kept/last"}
+        with device_of(up, "sleeper", clean=True) as clean:
+            assert clean.present == [False]
+            publisher.publish(DOMAIN, GROUP, "kept/7", payload=79)
+            clean.subscribe("kept/last")
+            clean.wait_told("kept/last", b"1")
+            assert len(clean.told) == 1
+
+
+def test_a_second_connection_takes_over(up: Up) -> None:
+    with device_of(up, "twice", expiry_s=60) as first:
+        first.client.reconnect_delay_set(60, 60)
+        first.subscribe("twice/#")
+        with device_of(up, "twice", clean=False, expiry_s=60) as second, HttpPublisher(up.http_url) as publisher:
+            wait_for(lambda: first.left, "the first one is told")
+            assert first.left == ["Session taken over"]
+            assert second.present == [True]
+            publisher.publish(DOMAIN, GROUP, "twice/a", payload=1)
+            second.wait_told("twice/a", b"1")
+
+
+def test_sessions_outlive_the_matcher_and_the_gateway(stacks: Stacks, tmp_path: Path) -> None:
+    with (
+        stacks.running(tmp_path) as up,
+        HttpPublisher(up.http_url) as publisher,
+        device_of(up, "lamp", clean=False, expiry_s=3600) as device,
+    ):
+        device.subscribe("lamps/#")
+        publisher.publish(DOMAIN, GROUP, "lamps/1", payload=1)
+        device.wait_told("lamps/1", b"1")
+        before = up.kill("matcher")
+        publisher.publish(DOMAIN, GROUP, "lamps/1", payload=2)
+        device.wait_told("lamps/1", b"2")
+        up.wait_ready(other_than=before)
+        assert device.subscribe("more/#") == ["Granted QoS 1"], "after the takeover"
+        up.kill("gateway")
+        wait_for(lambda: len(device.present) == 2, "it is connected again")
+        assert device.present == [False, True]
+        publisher.publish(DOMAIN, GROUP, "more/1", payload=3)
+        device.wait_told("more/1", b"3")
+        device.publish("lamps/2", b"4", retain=True)
+        device.wait_told("lamps/2", b"4")
+        assert device.last("lamps/1") == b"2"
+
+
+def test_messages_of_channels_are_told_each_in_order_also_to_who_was_away(up: Up) -> None:
+    with device_of(up, "talker", MQTT_3_1_1) as talker:
+        with device_of(up, "listener", expiry_s=3600) as device:
+            device.subscribe("chat/#")
+            for number in range(20):
+                talker.publish("chat/a", b"%d" % number)
+            wait_for(lambda: len(device.told) == 20, "all messages")
+        for number in range(20, 40):
+            talker.publish("chat/b", b"%d" % number)
+        with device_of(up, "listener", clean=False, expiry_s=3600) as awake:
+            wait_for(lambda: len(awake.told) == 20, "all messages that came meanwhile")
+            talker.publish("chat/a", b"40")
+            awake.wait_told("chat/a", b"40")
+    told = [int(one.payload) for one in device.told + awake.told]
+    assert told == list(range(41))
+    assert not any(one.retain for one in device.told + awake.told)
