@@ -202,6 +202,8 @@ class FromMatcher:
             # Pending pages contain the missing messages. A session without channels has not requested any pages yet.
             if stream.catch_up and (channels.live or not channels.number):
                 outputs += self._recovery.catch_up(session, channels, now_s)
+        if session.device is not None:
+            outputs += self._from_device.read(session, session.device, now_s)
         return outputs
 
     def _on_closed(self, session: Identified, closed: Closed, now_s: float) -> list[Output]:

@@ -111,7 +111,7 @@ class FromDevice:
 
     def read(self, connection: Unidentified | Identified, device: MqttSide, now_s: float) -> list[Output]:
         """Handles the packets that have arrived. None is read between a CONNECT and its CONNACK, nor while too many
-        publishes are under way.
+        wait for an answer.
         """
         outputs: list[Output] = []
         by_peer, peer = self._connections.by_peer, connection.peer

@@ -48,7 +48,12 @@ class ToDevice:
             session = view.sessions[number]
             device = device_of(session)
             filters = device.filters.fitting(newest.name)
-            if not filters or not self._takes(session, session.objects, newest.offset):
+            if not filters:
+                continue
+            if not device.deliveries.takes:
+                self._slow(session)
+                continue
+            if not device.deliveries.rows[OBJECTS].take_offset(newest.offset, session.complete_in(session.objects)):
                 continue
             said = Due(OBJECTS, complete, topic=newest.name, payload=told.payload(newest), manner=told.manner(filters))
             told.to(session, device, said)
@@ -70,7 +75,10 @@ class ToDevice:
                 continue
             message = entry.message
             filters = _heard(device.filters.fitting(message.name), message, session)
-            if filters and self._takes(session, channels, message.offset):
+            if filters and not device.deliveries.takes:
+                self._slow(session)
+                continue  # the message is not passed over: catching up begins below it
+            if filters and device.deliveries.rows[CHANNELS].take_offset(message.offset, session.complete_in(channels)):
                 missed = device.take_missed([one.hash for one in filters]) if device.missed else ""
                 how = manner(filters, retain=False)
                 said = Due(
@@ -80,16 +88,10 @@ class ToDevice:
             channels.told(message.offset)
         return self._told(told)
 
-    def _takes(self, session: Identified, stream: Stream, offset: int) -> bool:
-        """Returns true if a live session is to be told what is at this offset. One whose client owes too many
-        acknowledgements becomes slow, as if its socket were full.
-        """
-        device = device_of(session)
-        if not device.deliveries.takes:
-            session.block()
-            self._counters.slowed()
-            return False
-        return device.deliveries.rows[stream.place].take_offset(offset, session.complete_in(stream))
+    def _slow(self, session: Identified) -> None:
+        """Makes a live session slow, as if its socket were full: its client owes too many acknowledgements."""
+        session.block()
+        self._counters.slowed()
 
     def _next_id(self) -> int:
         self._last_id = self._last_id % PACKET_ID_MAX + 1

@@ -4,7 +4,7 @@ import pytest
 from coldnotify_common.security.publish_rights import NO_NAME
 from coldnotify_gateway.core import Limits, PauseReading
 from coldnotify_gateway.core.from_mqtt import CONNACK_S, PING_S, REPEAT_S, UNREAD_BYTES_MAX
-from coldnotify_gateway.core.mqtt.device import KEEPALIVE_MAX_S
+from coldnotify_gateway.core.mqtt.device import KEEPALIVE_MAX_S, SUBSCRIBES_UNANSWERED_MAX
 from coldnotify_gateway.core.mqtt.device_publishes import AGAIN_S
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.interests import filter_hash
@@ -319,6 +319,22 @@ def test_many_filters_go_in_several_requests_and_one_answer(bench: MqttBench) ->
     assert wire.packets() == []
     bench.inbox(answered(session, first))
     assert len(wire.packet(SubAck).reasons) == 100
+
+
+def test_no_more_subscribes_are_read_than_may_be_unanswered(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    asked = SUBSCRIBES_UNANSWERED_MAX + 3
+    bench.send(wire, *(Subscribe(number + 1, (TopicSubscription(f"a/{number}"),)) for number in range(asked)))
+    requests = bench.take_requests()
+    assert len(requests) == SUBSCRIBES_UNANSWERED_MAX
+    bench.inbox(answered(session, requests[0]))
+    assert wire.packet(SubAck).packet_id == 1
+    requests += bench.take_requests("register")
+    for request in requests[1:]:
+        bench.inbox(answered(session, request))
+    for request in bench.take_requests("register", "register"):
+        bench.inbox(answered(session, request))
+    assert [one.packet_id for one in wire.packets()] == list(range(2, asked + 1))
 
 
 def test_a_request_without_an_answer_is_repeated(bench: MqttBench) -> None:

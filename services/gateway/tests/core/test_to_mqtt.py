@@ -290,9 +290,11 @@ def test_an_unsubscribed_filter_is_not_told_by(bench: MqttBench) -> None:
 # --- channels
 
 
-def channelled(bench: MqttBench, *filters: TopicSubscription | str) -> tuple[MqttWire, Identified]:
+def channelled(
+    bench: MqttBench, *filters: TopicSubscription | str, receive_max: int | None = None
+) -> tuple[MqttWire, Identified]:
     """A session whose channels are live, too."""
-    wire, session = lamp(bench, *filters)
+    wire, session = lamp(bench, *filters, receive_max=receive_max)
     channels = session.follow_channels(2)
     channels.begin_epoch(3)
     channels.begin_at(20)
@@ -313,6 +315,17 @@ def test_messages_have_cursors_of_their_own(bench: MqttBench) -> None:
     assert (session.channels.acked, session.objects.acked) == (22, 4)
     bench.inbox(message_told(a_message("tasks", 22), session))
     assert wire.publishes() == [], "it was told"
+
+
+def test_a_message_that_a_client_cannot_take_now_is_not_passed_over(bench: MqttBench) -> None:
+    wire, session = channelled(bench, "#", receive_max=1)
+    bench.inbox(*(message_told(a_message("tasks", offset), session) for offset in (21, 22, 23)))
+    (first,) = wire.publishes()
+    assert session.channels is not None
+    assert (session.channels.stage, session.channels.complete) == (Stage.SLOW, 21)
+    bench.send(wire, puback(first))
+    (_, request) = bench.take_requests("catch_up", "stream_catch_up")
+    assert request.stream_catch_up.cursor == 21
 
 
 def test_no_local_leaves_out_what_the_client_has_sent_itself(bench: MqttBench) -> None:

@@ -28,6 +28,8 @@ from coldnotify_gateway.core.told import Frame
 KEEPALIVE_MAX_S = 3600
 """Longest keepalive that a client of MQTT 5.0 may have, and that of one that says none."""
 EXPIRES_NEVER_S = 0xFFFF_FFFF
+SUBSCRIBES_UNANSWERED_MAX = 16
+"""Most SUBSCRIBEs and UNSUBSCRIBEs of a session that are not answered; then no more is read."""
 KEEPALIVES_MISSED_MAX = 1.5
 """A device is given up after so many keepalives without a packet."""
 _PROTOCOLS = {ProtocolVersion.MQTT_3_1_1: "mqtt 3.1.1", ProtocolVersion.MQTT_5: "mqtt 5.0"}
@@ -140,8 +142,10 @@ class MqttSide:
 
     @property
     def reads(self) -> bool:
-        """Returns true if more of its packets may be handled: not too many publishes are under way."""
+        """Returns true if more of its packets may be handled: not too many of them wait for an answer."""
         own = self._publishes
+        if len(self.asking) >= SUBSCRIBES_UNANSWERED_MAX:
+            return False
         return own is None or not (own.again or len(own.under_way) >= PUBLISHES_UNANSWERED_MAX)
 
     @property
