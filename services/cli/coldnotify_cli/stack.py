@@ -2,11 +2,8 @@
 
 import json
 import os
-import ssl
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +30,7 @@ from coldnotify_cli import parts_in_kafka
 from coldnotify_cli.dead_matchers import remove_dead_matcher
 from coldnotify_cli.existing_kafka import ExistingKafka
 from coldnotify_cli.kafka_parts import check_nodes, parts_of
+from coldnotify_cli.readyz import asks_readyz
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.supervisor import ChildProcess, Part
 from coldnotify_cli.tls_parts import TlsParts
@@ -42,7 +40,6 @@ log = structlog.get_logger()
 HOST = "127.0.0.1"
 _HTTP_BESIDE = 1
 """Offset of the gateway's HTTP port from the first port for devices: 55001 beside 55000."""
-_LOOK_TIMEOUT_S = 5.0
 """Timeout of /readyz, which returns what the part knows, and asks nobody."""
 
 
@@ -208,7 +205,7 @@ class Stack:
         return Part(
             row.name if number == 1 else f"{row.name}-{number}",
             lambda: ChildProcess(spawn(argv, None)),
-            _asks_readyz(port, self.tls.context()),
+            asks_readyz(HOST, port, self.tls.context()),
             ready_timeout_s=settings.up_ready_timeout_s,
             needed=row.needed,
             awaited=row.awaited,
@@ -244,22 +241,6 @@ class Stack:
 
 def _hosts(ports: list[int]) -> list[str]:
     return [f"{HOST}:{port}" for port in ports]
-
-
-def _asks_readyz(port: int, tls: ssl.SSLContext | None) -> Callable[[], str | None]:
-    url = f"{'https' if tls else 'http'}://{HOST}:{port}/readyz"
-
-    def unready() -> str | None:
-        try:
-            with urllib.request.urlopen(url, timeout=_LOOK_TIMEOUT_S, context=tls):
-                return None
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.read(1000).decode(errors="replace").strip()
-        except OSError as error:
-            return str(error)
-
-    return unready
 
 
 def write_atomically(path: Path, content: dict[str, object]) -> None:

@@ -49,8 +49,8 @@ STRICT = ("http", "devices")
 """The kinds of ports that refuse query parameters which are not described. On the others services ask each other, and a
 newer one may say more.
 """
-LENIENT = (*PROBES, "/v1/connect", "/v1/gateway")
-"""Their paths that refuse none: devices and proxies of a newer release may say more."""
+LENIENT = (*PROBES, "/v1/connect", "/v1/sync", "/v1/gateway")
+"""Their paths that refuse none: devices and proxies of another release say more."""
 
 _Json = dict[str, Any]
 

@@ -1,0 +1,46 @@
+"""Asks a part of this machine over HTTP if it is ready."""
+
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+
+_TIMEOUT_S = 5.0
+_ANSWER_BYTES_MAX = 1000
+_OK = 200
+
+
+def connected(host: str, port: int, own_port: int = 0) -> socket.socket:
+    """Returns a connection to a port of this machine, from `own_port` (0: any). Raises OSError.
+
+    Where nobody listens yet, Linux may choose the asked port as the connection's own, too, and connect it to itself.
+    Such a connection is reset: if it were closed, nobody could listen there for a minute.
+    """
+    connection = socket.create_connection((host, port), _TIMEOUT_S, (host, own_port) if own_port else None)
+    if connection.getsockname() == connection.getpeername():
+        with closing(connection):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raise ConnectionRefusedError(f"nobody listens on port {port}")
+    return connection
+
+
+def asks_readyz(host: str, port: int, tls: ssl.SSLContext | None) -> Callable[[], str | None]:
+    """Returns a function that asks /readyz there, and returns why the part is not ready; None: it is."""
+
+    def unready() -> str | None:
+        try:
+            connection = connected(host, port)
+            with closing(HTTPConnection(host, port, timeout=_TIMEOUT_S)) as asked:
+                asked.sock = connection
+                if tls is not None:
+                    asked.sock = tls.wrap_socket(connection, server_hostname=host)
+                asked.request("GET", "/readyz")
+                answer = asked.getresponse()
+                words = answer.read(_ANSWER_BYTES_MAX).decode(errors="replace").strip()
+                return None if answer.status == _OK else words
+        except (OSError, HTTPException) as error:
+            return str(error) or type(error).__name__
+
+    return unready
