@@ -26,16 +26,26 @@ def connected(host: str, port: int, own_port: int = 0) -> socket.socket:
     return connection
 
 
+class _Connection(HTTPConnection):
+    """An HTTP connection to a port of this machine."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        super().__init__(host, port, timeout=_TIMEOUT_S)
+        self._tls = tls
+
+    def connect(self) -> None:
+        """Connects. Raises OSError."""
+        self.sock = connected(self.host, self.port)
+        if self._tls is not None:
+            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
+
+
 def asks_readyz(host: str, port: int, tls: ssl.SSLContext | None) -> Callable[[], str | None]:
     """Returns a function that asks /readyz there, and returns why the part is not ready; None: it is."""
 
     def unready() -> str | None:
         try:
-            connection = connected(host, port)
-            with closing(HTTPConnection(host, port, timeout=_TIMEOUT_S)) as asked:
-                asked.sock = connection
-                if tls is not None:
-                    asked.sock = tls.wrap_socket(connection, server_hostname=host)
+            with closing(_Connection(host, port, tls)) as asked:
                 asked.request("GET", "/readyz")
                 answer = asked.getresponse()
                 words = answer.read(_ANSWER_BYTES_MAX).decode(errors="replace").strip()

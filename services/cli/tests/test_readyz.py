@@ -49,7 +49,7 @@ async def test_the_part_says_why_it_is_not_ready(port: int) -> None:
         assert await asyncio.to_thread(ask) is None
 
 
-def test_what_speaks_no_http_is_not_ready(port: int) -> None:
+def test_another_protocol_than_http_is_not_ready(port: int) -> None:
     with listening(HOST, port) as other:
         other.settimeout(10)
 

@@ -334,7 +334,8 @@ def test_no_more_subscribes_are_read_than_may_be_unanswered(bench: MqttBench) ->
         bench.inbox(answered(session, request))
     for request in bench.take_requests("register", "register"):
         bench.inbox(answered(session, request))
-    assert [one.packet_id for one in wire.packets()] == list(range(2, asked + 1))
+    said = [one.packet_id for one in wire.packets() if isinstance(one, SubAck)]
+    assert said == list(range(2, asked + 1))
 
 
 def test_a_request_without_an_answer_is_repeated(bench: MqttBench) -> None:
