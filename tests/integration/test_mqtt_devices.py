@@ -1,5 +1,9 @@
-"""MQTT devices as they are: paho-mqtt, unchanged, through gateway, Kafka and matcher, beside everything else."""
+"""MQTT devices as they are: paho-mqtt and mosquitto's clients through gateway, Kafka and matcher, beside all else."""
 
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -86,6 +90,51 @@ def test_a_kept_session_wakes_with_what_it_lacks_alone(up: Up) -> None:
             clean.subscribe("kept/last")
             clean.wait_told("kept/last", b"1")
             assert len(clean.told) == 1
+
+
+@pytest.mark.skipif(shutil.which("mosquitto_sub") is None, reason="there is no mosquitto_sub here (make tools)")
+def test_the_clients_of_mosquitto(up: Up, tmp_path: Path) -> None:
+    told = Recorder()
+    who = ["-p", str(port_of(up)), "-q", "1", "-i"]
+    sleeper = ["mosquitto_sub", *who, f"{DOMAIN}/{GROUP}/sleeper-2", "-c", "-t", "mosquitto/#", "-F", "%r %t %p"]
+
+    def lines(output: Path) -> list[str]:
+        return output.read_text().splitlines()
+
+    def put(topic: str, payload: str, *flags: str) -> None:
+        sender = ["mosquitto_pub", *who, f"{DOMAIN}/{GROUP}/sender", "-t", topic, "-m", payload, *flags]
+        subprocess.run(sender, check=True, timeout=60)
+
+    with HttpPublisher(up.http_url) as publisher, notify(up, "beside", tmp_path / "state") as native:
+        native.register("mosquitto/door").subscribe(told)
+        publisher.publish(DOMAIN, GROUP, "mosquitto/lamp", payload=1)
+        with running(sleeper, tmp_path / "awake"):
+            wait_for(lambda: lines(tmp_path / "awake") == ["1 mosquitto/lamp 1"], "what was there")
+            put("mosquitto/door", "open", "-r")
+            put("mosquitto/knocks", "1")
+            wait_for(lambda: len(lines(tmp_path / "awake")) == 3, "a version and a message")
+            assert set(lines(tmp_path / "awake")[1:]) == {"0 mosquitto/door open", "0 mosquitto/knocks 1"}
+        wait_for(lambda: told.versions("mosquitto/door"), "the native client was told")
+        for number in (2, 3, 4):
+            publisher.publish(DOMAIN, GROUP, "mosquitto/lamp", payload=number)
+            put("mosquitto/knocks", str(number))
+        with running(sleeper, tmp_path / "woken"):
+            # It subscribes anew each time, and is answered with what is retained.
+            wait_for(lambda: "1 mosquitto/door open" in lines(tmp_path / "woken"), "what is retained")
+            wait_for(lambda: "0 mosquitto/knocks 4" in lines(tmp_path / "woken"), "each message")
+        woken = lines(tmp_path / "woken")
+        assert [line for line in woken if "knocks" in line] == [f"0 mosquitto/knocks {n}" for n in (2, 3, 4)]
+        assert {line[2:] for line in woken if "lamp" in line} == {"mosquitto/lamp 4"}, "never one between"
+
+
+@contextmanager
+def running(argv: list[str], output: Path) -> Iterator[None]:
+    """Runs a program, whose output goes to a file, until the end."""
+    with output.open("w") as file, subprocess.Popen(argv, stdout=file) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 def test_a_second_connection_takes_over(up: Up) -> None:

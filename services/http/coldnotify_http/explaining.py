@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 
 VERDICTS = {
     "applied": "it has applied the version",
-    "told": "it was told the version; its library, of release 0.1.0, cannot report whether callbacks returned",
+    "told": "it was told the version; its library cannot report whether callbacks returned",
     "pending": "it was told the version, and its callbacks have not returned",
     "failing": "it was told the version, and its callbacks raise: they are tried again",
     "parked": "its callbacks raised too often: they are tried again in its next session, or with the next version",

@@ -80,7 +80,7 @@ def _ready_words(report: dict[str, object], urls: Mapping[str, Sequence[str]]) -
         f"ColdNotify is ready (pid {os.getpid()})",
         f"  console   {http}/",
         f"  publish   {http}, or to Kafka at {report['kafka']}",
-        f"  devices   {report['gateway']} (TCP), {report['web']} (WebSocket, HTTP)",
+        f"  devices   {report['gateway']} (TCP), {report['web']} (WebSocket, HTTP), {report['mqtt']} (MQTT)",
         *(f"  {name:<8}  {', '.join(of_part)}" for name, of_part in urls.items() if name != "http"),
     ]
 
