@@ -12,7 +12,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 from coldnotify_common.http.json_answers import EXACT_MAX
-from coldnotify_common.http.known_parameters import parameters_of
 from coldnotify_common.http.openapi import PORTS, document, may_be_long
 from coldnotify_testkit.server_sent_events import events_of
 from coldnotify_testkit.stack import Up
@@ -137,10 +136,8 @@ def test_each_answer_with_a_version_says_it_as_a_text_too(up: Up) -> None:
             if method != "get" or path.endswith("/events"):
                 continue
             end = path.rpartition("/")[2]
-            known = parameters_of(kind)[method, path]
-            taken = {key: value for key, value in queries.get(end, {}).items() if key in known}
-            for more in ({}, taken) if end in ("objects", "overview") else (taken,):
-                question = f"{url}{path.format(**values)}?{urlencode(more)}"
+            for more in ({}, queries.get(end)) if end in ("objects", "overview") else (queries.get(end, {}),):
+                question = f"{url}{path.format(**values)}?{urlencode(more or {})}"
 
                 def answered(question: str = question, method: str = method, path: str = path) -> bool:
                     found = ask(question)

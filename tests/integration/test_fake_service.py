@@ -124,8 +124,6 @@ CALLS: list[tuple[str, str, object]] = [
     ("GET", "/objects?limit=2", None),
     ("GET", "/objects?limit=2&after=gone", None),
     ("GET", "/objects?limit=0", None),
-    ("GET", "/objects?limits=2", None),
-    ("POST", "/objects/camera?if_version=99", {"version": 99}),
     ("GET", "/objects/a%2Fb/lacking", None),
     ("GET", "/objects/a%2Fb/lacking?version=5", None),
     ("GET", "/objects/a%2Fb/lacking?version=7", None),

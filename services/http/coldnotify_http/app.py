@@ -15,7 +15,6 @@ from coldnotify_common.errors import ServiceError
 from coldnotify_common.http import openapi
 from coldnotify_common.http.admin import standard_routes
 from coldnotify_common.http.event_streams import come_back
-from coldnotify_common.http.known_parameters import known_parameters
 from coldnotify_common.http.listening import listening
 from coldnotify_common.http.web import json_errors
 from coldnotify_common.http.web_auth import PROBES, authorized
@@ -146,7 +145,6 @@ class HttpService:
                 asked_by_name(self._names(), HTTP_HOSTS_SETTING, passed_on=_PASSED_ON),
                 own_pages(_PASSED_ON, navigable=_NAVIGABLE),
                 authorized(self._authenticator, _OPEN_PATHS),
-                known_parameters("http", passed_on=_PASSED_ON),
             ],
             client_max_size=settings.http_body_bytes_max,
         )

@@ -4,7 +4,7 @@ Routes, statuses and fields are those of docs/http-api.md, as far as there is so
 for its amount, nothing expires, queries have the members that a test names, and no identity is asked for.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -17,25 +17,11 @@ from coldnotify.testing.service import Service
 from coldnotify.testing.service_explaining import explanation
 from coldnotify.testing.service_http_asked import MISSING, Answer, HttpAsked, HttpRefused, known_fields, text_of
 from coldnotify.testing.service_partition import Newest, ServicePartition
-from coldnotify.testing.service_sending import PARAMETERS, SENDING_KINDS, ServiceSending, decoded
+from coldnotify.testing.service_sending import SENDING_KINDS, ServiceSending, decoded
 from coldnotify.testing.service_shown import PARTITION, outcome_shown, shown_description, shown_object
 
 _RECORD = {"version", "payload", "payload_base64", "source", "expires_at", "deleted", "priority"}
 _KINDS = {"objects": "object", "clients": "client", **SENDING_KINDS}
-
-_PAGE = ("limit", "after")
-_PARAMETERS: Mapping[tuple[str, str], Collection[str]] = {
-    ("POST", "object"): ("outcome", "clock_ms"),
-    ("POST", "objects"): ("outcome", "clock_ms"),
-    ("GET", "objects"): ("query", *_PAGE),
-    ("PUT", "object/description"): ("if_revision",),
-    ("PATCH", "object/description"): ("if_revision",),
-    ("DELETE", "object/description"): ("if_revision",),
-    ("GET", "object/lacking"): ("version", *_PAGE, "partition", "offset"),
-    ("GET", "outcomes"): ("partition", "offsets", "wait_s"),
-    ("GET", "client/explanation"): ("object",),
-}
-"""The query parameters of the routes that have some, but for those of `service_sending.PARAMETERS`."""
 
 
 class ServiceHttp:
@@ -73,9 +59,7 @@ class ServiceHttp:
             check_name("group", group)
             if self._service.away and method == "GET":
                 raise HttpRefused(503, "no matcher serves this group at the moment", retry_after_s=1)
-            asked = HttpAsked(domain, group, name, dict(parse_qsl(query, keep_blank_values=True)), body)
-            asked.know_no_parameters_but({**_PARAMETERS, **PARAMETERS}.get((method, route), ()))
-            return handler(asked)
+            return handler(HttpAsked(domain, group, name, dict(parse_qsl(query, keep_blank_values=True)), body))
         except HttpRefused as refused:
             return refused.answer
         except ValueError as error:

@@ -1,7 +1,7 @@
 """A request to the HTTP port of the service for tests, and the checks that its routes share."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
@@ -12,7 +12,6 @@ Answer = tuple[int, dict[str, Any]]
 """Status and JSON."""
 MISSING: Any = object()
 _DEFAULT_LIMIT = 100
-_NAME_MAX = 80
 
 
 class HttpRefused(Exception):
@@ -39,12 +38,6 @@ class HttpAsked(NamedTuple):
             return json.loads(self.body or b"{}")
         except ValueError as error:
             raise ValueError(f"{what}: is not JSON: {error}") from None
-
-    def know_no_parameters_but(self, known: Collection[str]) -> None:
-        """Checks the names of the query's parameters. Raises ValueError."""
-        for name in self.query:
-            if name not in known:
-                raise ValueError(f"{name[:_NAME_MAX]}: is not a parameter of this route")
 
     def number(self, name: str, default: int | None = None, *, most: int = VERSION_MAX, least: int = 0) -> int | None:
         """Returns a whole number of the query. Raises ValueError."""

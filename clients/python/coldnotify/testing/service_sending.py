@@ -2,7 +2,7 @@
 
 import base64
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from coldnotify_schemas.interests import channel_text
@@ -17,9 +17,6 @@ SENDING_KINDS = {"channels": "channel"}
 """Part of a path, and what its names are."""
 _ID_BYTES = 12
 _MESSAGE = {"payload", "payload_base64", "id", "to", "expires_at", "source", "priority"}
-
-PARAMETERS: Mapping[tuple[str, str], Collection[str]] = {("POST", "channels"): ("in_order",)}
-"""The URL parameters of the routes that have some."""
 
 
 class ServiceSending:

@@ -28,7 +28,6 @@ from coldnotify_schemas.protocol import MESSAGE_ID_BYTES_MAX, NAME_LENGTH_MAX, Q
 from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_common.http.json_answers import EXACT_MAX, text_of
-from coldnotify_common.http.web_auth import PROBES
 
 PATH = "/v1/openapi.json"
 _SERVICE = ("probes", "about")
@@ -44,13 +43,6 @@ PORTS: Mapping[str, tuple[str, ...]] = {
 
 http: the HTTP service's port. devices: a gateway's port for WebSocket and HTTP. The others are for inspection.
 """
-
-STRICT = ("http", "devices")
-"""The kinds of ports that refuse query parameters which are not described. On the others services ask each other, and a
-newer one may say more.
-"""
-LENIENT = (*PROBES, "/v1/connect", "/v1/sync", "/v1/gateway")
-"""Their paths that refuse none: devices and proxies of another release say more."""
 
 _Json = dict[str, Any]
 
@@ -113,11 +105,11 @@ def route(what: str, kind: str, routes: Iterable[web.AbstractRouteDef]) -> web.R
 def document(what: str, kind: str, asked: frozenset[tuple[str, str]] | None = None) -> _Json:
     """Returns the OpenAPI document of a port of this kind; with `asked`, only these methods and paths (as routes)."""
     said = _read(("common", *PORTS[kind]))
-    wanted = None if asked is None else {(method.lower(), template_of(path)) for method, path in asked}
+    wanted = None if asked is None else {(method.lower(), _template(path)) for method, path in asked}
     paths: _Json = {}
     for path, operations in said["paths"].items():
         found = {
-            method: _operation(method, path, operation, said["responses"], strict=kind in STRICT)
+            method: _operation(method, path, operation, said["responses"])
             for method, operation in operations.items()
             if wanted is None or (method, path) in wanted
         }
@@ -165,17 +157,15 @@ def _read(pieces: Iterable[str]) -> _Json:
     return whole
 
 
-def template_of(path: str) -> str:
+def _template(path: str) -> str:
     """Returns a route's path in OpenAPI's form."""
     return re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path)
 
 
-def _operation(method: str, path: str, said: _Json, known: Collection[str], *, strict: bool) -> _Json:
-    """Returns an operation in its full form. `known`: names of answers. `strict`: its port refuses parameters."""
+def _operation(method: str, path: str, said: _Json, known: Collection[str]) -> _Json:
+    """Returns an operation in its full form. `known`: names of answers."""
     parameters = [*re.findall(r"\{(\w+)\}", path), *said.get("parameters", [])]
     answers = dict(said["responses"])
-    if strict and path not in LENIENT:
-        answers.setdefault(400, "BadRequest")
     if not said.get("open"):
         answers |= {str(status): name for status, name in zip((401, 403, 421), _FOR_KNOWN, strict=True)}
     made: _Json = {
