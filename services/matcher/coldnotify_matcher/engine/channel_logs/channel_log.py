@@ -151,9 +151,14 @@ class ChannelLog:
         return True
 
     def _end_cell(self, next_: int) -> None:
-        start, next_ = self.blocks.room_at(self._cell_start, next_)
-        if not self.blocks.at(start):
-            self.blocks.add(Summary(start, next_, channels_of(self._cell)), None)
+        """Summarise the followed part up to there, but for the blocks that were read in it meanwhile."""
+        start, channels = self._cell_start, channels_of(self._cell)
+        while start < next_:
+            block = self.blocks.at(start)
+            end = self.blocks.room_at(start, next_)[1] if block is None else block.next
+            if block is None:
+                self.blocks.add(Summary(start, end, channels), None)
+            start = end
         self._cell_start = next_
         self._cell = {}
 

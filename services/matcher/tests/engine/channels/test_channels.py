@@ -198,6 +198,26 @@ def test_a_block_that_ends_before_what_is_waited_for_is_read_once() -> None:
     assert [entry.message.offset for entry in second.entries] == list(range(2, 20))
 
 
+def test_blocks_that_were_read_in_the_followed_part_hide_nothing_behind_it() -> None:
+    """Its summary has the room between them. What comes behind it is in the next one."""
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_messages_max=1)))
+    since = channel("a", since=wire_pb2.SINCE_OLDEST)
+    mine = [bench.send("a") for _ in range(10)]
+    bench.settle()
+    bench.open([text("a")], [since])
+    bench.settle()
+    assert bench.blocks_read == [0, 4, 8]
+    mine.append(bench.send("a", gap=BLOCK_OFFSETS))
+    for _ in range(4):
+        bench.send("b")
+    mine.append(bench.send("a", gap=BLOCK_OFFSETS))
+    bench.settle()
+    bench.take()
+    bench.open([text("a")], [since], session=2, client="client-2")
+    bench.settle()
+    assert [one.message.offset for page in channel_pages(bench.take()) for one in page.entries] == mine
+
+
 def test_those_who_come_back_to_different_places_come_together() -> None:
     """In turns the block of who lacks least is read, and the next one onward, with which travels whom it passes."""
     bounds = ChannelBounds(tail_messages_max=1, blocks_bytes_max=1)
