@@ -206,7 +206,8 @@ class SimulatedClient(SimulatedProcess):
         if only:
             self.driver.application.register_only(self.wish)
         for name in sorted(self.driver.application.wanted - self.wish):
-            self.trace.retract("unregister", client=self.key, object=self.key_of(name))
+            # Or it was refused, and had not saved that: then it had not unregistered.
+            self.trace.retract("unregister", "refused", client=self.key, object=self.key_of(name))
         for name in sorted(self.wish | self.driver.application.wanted):
             self.driver.application.subscribe(name, _SUBSCRIBER)
             if name in self.wish:

@@ -32,11 +32,15 @@ class Trace:
         self.history.append({"t": t, "event": event, **fields})
         return t
 
-    def retract(self, event: str, **fields: object) -> None:
-        """The last such event of the history was none after all: power was lost before the call returned."""
+    def retract(self, event: str, *unless: str, **fields: object) -> None:
+        """The last such event of the history was none after all: power was lost before the call returned. Nothing is
+        retracted if one of the events `unless` came behind it.
+        """
         for at in range(len(self.history) - 1, -1, -1):
-            if {"event": event, **fields}.items() <= self.history[at].items():
-                del self.history[at]
+            one = self.history[at]
+            if one["event"] in (event, *unless) and fields.items() <= one.items():
+                if one["event"] == event:
+                    del self.history[at]
                 return
 
     def lines(self) -> Iterator[str]:

@@ -11,7 +11,8 @@ from coldnotify._core.driver import AnyJob, Driver
 from coldnotify._core.interests.since import Since
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import SimulatedClient
-from coldnotify_simulation.scripted import check, connected, must
+from coldnotify_simulation.holding import SimulatedHolding
+from coldnotify_simulation.scripted import check, connected, link_of, must
 from coldnotify_simulation.world import World
 
 TASKS = "tasks"
@@ -157,4 +158,40 @@ def test_a_client_that_is_caught_up_names_what_is_parked(monkeypatch: pytest.Mon
     world.clock.run_until(lambda: client.caught_up)
     caught_up = next(event for event in world.trace.history if event["event"] == "caught_up")
     assert caught_up["parked"] == ["o1"]
+    second_opinion.ask(world)
+
+
+def test_a_power_cut_that_undoes_a_refusal_undoes_nothing_before_it() -> None:
+    """Its application wants the object again. That it had unregistered it, and then woke, stays in the history."""
+    world = World(1, clients=1, late_s=0.001)
+    holding = SimulatedHolding(0, world, (), names_only=True)
+    if not holding.on:
+        holding.begin()
+    holding.stop_drawing()
+    holding.agree(1)
+    world.start()
+    (client,) = world.clients
+    client.wish = {"a", "b"}
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    client.unregister("a")
+    world.run(3.0)
+    world.publish_next(client.key_of("a"))
+    link_of(client).cut("to wake")
+    world.run(5.0)
+    holding.agree(1, 1)
+    world.run(5.0)
+    client.register("a")
+    world.clock.run_until(lambda: b'"a":"register"' in (client.disk or b""))
+    unsaved = client.disk
+    world.clock.run_until(lambda: "a" not in client.wanted)
+    world.power_loss(client)
+    client.disk = unsaved
+    world.start_client(client)
+    assert "a" in client.wanted
+    of_it = [event["event"] for event in world.trace.history if event.get("object") == client.key_of("a")]
+    assert [one for one in of_it if one in ("unregister", "refused")] == ["unregister", "refused"]
+    holding.agree(1)
+    world.calm()
+    world.settle([client])
     second_opinion.ask(world)
