@@ -47,6 +47,9 @@ class Heard:
         """By client and hash."""
         self._named: dict[str, set[str]] = {}
         """By client: its registrations by name since its connection was made."""
+        self._beside: dict[str, tuple[set[str], set[int]]] = {}
+        """By client: its registrations by name, and the hashes of its queries, since a connection beside its session
+        was made. That one's Hello says them; what has been unregistered since is sent until the service hears so."""
         self._frames: dict[SimulatedLink, FrameBuffer] = {}
         self.counts: Counter[str] = Counter()
         """So many versions of members, and sets, were judged."""
@@ -65,11 +68,15 @@ class Heard:
     def registers(self, client: SimulatedClient, name: str) -> None:
         """Its application asks for an object by name."""
         self._named.setdefault(client.key, set()).add(name)
+        if client.key in self._beside:
+            self._beside[client.key][0].add(name)
 
     def registers_query(self, client: SimulatedClient, text: str) -> None:
         """Its application asks for a query. Results of an earlier registration may still be in transit."""
         one = self._queries[client.key].setdefault(query_hash(text), _Query())
         one.answered, one.answer = False, None
+        if client.key in self._beside:
+            self._beside[client.key][1].add(query_hash(text))
 
     def on_received(self, client: SimulatedClient, link: SimulatedLink, data: bytes) -> None:
         """It has taken in these frames."""
@@ -78,14 +85,25 @@ class Heard:
 
     def connects(self, client: SimulatedClient, link: SimulatedLink) -> None:
         """It has a connection, and is about to send Hello."""
+        self._beside.pop(client.key, None)
+        self._begin(client, link, set(client.wanted), _hashes(client))
+
+    def connects_beside(self, client: SimulatedClient) -> None:
+        """It has a connection beside its session, and is about to send Hello there."""
+        self._beside[client.key] = set(client.wanted), _hashes(client)
+
+    def moves(self, client: SimulatedClient, link: SimulatedLink) -> None:
+        """This connection, which was beside its session, has the session from now on."""
+        self._begin(client, link, *self._beside.pop(client.key))
+
+    def _begin(self, client: SimulatedClient, link: SimulatedLink, names: set[str], hashes: set[int]) -> None:
         self._frames = {one: frames for one, frames in self._frames.items() if one.client is not client}
         self._frames[link] = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
-        self._named[client.key] = set(client.wanted)
+        self._named[client.key] = names
         self._epochs[client.key] = None if client.driver is None else client.driver.status(0.0).epoch
-        wanted = {query_hash(text) for text in client.queries}
         queries = self._queries[client.key]
-        self._queries[client.key] = {hash_: one for hash_, one in queries.items() if hash_ in wanted}
-        for hash_ in wanted:
+        self._queries[client.key] = {hash_: one for hash_, one in queries.items() if hash_ in hashes}
+        for hash_ in hashes:
             self._queries[client.key].setdefault(hash_, _Query())
         for one in self._queries[client.key].values():
             one.doubted = False
@@ -175,3 +193,7 @@ class Heard:
 
     def _of(self, client: SimulatedClient, hashes: Iterable[int]) -> list[_Query]:
         return [self._queries[client.key].setdefault(hash_, _Query()) for hash_ in hashes]
+
+
+def _hashes(client: SimulatedClient) -> set[int]:
+    return {query_hash(text) for text in client.queries}

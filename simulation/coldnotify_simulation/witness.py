@@ -98,6 +98,7 @@ class Witness:
                 self.heard.connects(client, link)
             else:
                 self._beside[client.key] = wake
+                self.heard.connects_beside(client)
             client.link_up(link, number)
 
         client.later(self.random.uniform(0.001, self.late_s), arrive)
@@ -105,7 +106,7 @@ class Witness:
     def on_moves(self, client: SimulatedClient, link: SimulatedLink) -> None:
         """This connection has its session from now on."""
         self._wanted_at[client.key] = self._beside.pop(client.key)
-        self.heard.connects(client, link)
+        self.heard.moves(client, link)
 
     def ask_directory(self, client: SimulatedClient) -> None:
         """Any gateway that runs is named after a moment."""

@@ -1,4 +1,6 @@
-"""The judge of what sessions are sent: an answer that breaks off goes on in the client's next session."""
+"""The judge of what sessions are sent: an answer that breaks off goes on in the client's next session, and a session
+that moves has what the Hello beside it said.
+"""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -62,3 +64,38 @@ def test_an_answer_in_two_sessions_keeps_nobody_who_has_left(*, begins_again: bo
 
     with pytest.raises(Broken, match="P9"):
         say(judge, client, third, entered("stranger"), GatewayFrame(caught_up=CaughtUp(complete=8)))
+
+
+def of_version(name: str) -> GatewayFrame:
+    return GatewayFrame(notification=Notification(name=name, version=1))
+
+
+def test_a_session_that_moves_is_sent_what_the_hello_beside_it_named() -> None:
+    judge, client = heard()
+    connect(judge, client)
+    client.wanted = {"named"}
+    judge.connects_beside(client)
+    judge.registers(client, "since")
+    client.wanted = set()
+    link = Link(client)
+    judge.moves(client, cast("Any", link))
+    say(judge, client, link, of_version("named"), of_version("since"))
+    with pytest.raises(Broken, match="P9"):
+        say(judge, client, link, of_version("stranger"))
+
+    link = connect(judge, client)
+    with pytest.raises(Broken, match="P9"):
+        say(judge, client, link, of_version("named"))
+
+
+def test_a_session_that_moves_is_sent_members_of_the_queries_that_the_hello_beside_it_named() -> None:
+    judge, client = heard()
+    client.queries = {QUERY, "Room = 2"}
+    say(judge, client, connect(judge, client), entered("member"))
+    judge.connects_beside(client)
+    client.queries = {"Room = 2"}
+    link = Link(client)
+    judge.moves(client, cast("Any", link))
+    say(judge, client, link, of_version("member"))
+    with pytest.raises(Broken, match="P9"):
+        say(judge, client, link, of_version("stranger"))
