@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
-from coldnotify_common.kafka.kafka_clients import connect, producer_config
+from coldnotify_common.kafka.kafka_clients import connect, polled, producer_config
 from coldnotify_common.paced import Paced
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -91,7 +91,9 @@ class PublicationWriter:
             if producer is None:
                 self._stop.wait(_POLL_S)
             else:
-                producer.poll(_POLL_S)
+                fatal = polled(producer, _POLL_S)
+                if fatal is not None and producer is self._producer:
+                    self._failed(fatal)
 
     def _on_delivery(self, publication: PublishRecord, error: KafkaError | None, message: Message) -> None:
         if error is None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 import structlog
-from coldnotify_common.kafka.kafka_clients import connect, producer_config
+from coldnotify_common.kafka.kafka_clients import connect, polled, producer_config
 from coldnotify_common.paced import Paced
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.records import rejected_headers
@@ -130,7 +130,9 @@ class RequestWriter:
     def _poll(self) -> None:
         connect(self._producer)
         while not self._stop.is_set():
-            self._producer.poll(_ROUND_S if len(self._producer) else _POLL_S)
+            fatal = polled(self._producer, _ROUND_S if len(self._producer) else _POLL_S)
+            if fatal is not None:
+                self._on_fatal(fatal.str())
             with self._lock:
                 under_way = self._under_way()
                 rest_s = 0.0 if under_way else self._end_round()

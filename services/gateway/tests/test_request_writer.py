@@ -14,7 +14,7 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.internal_pb2 import Leave, Open, Request
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 TOPICS = TopicNames()
 
@@ -43,6 +43,41 @@ def test_a_full_queue_gives_up_at_once_and_stopping_does_not_wait_for_ever():
     writer.start()
     assert [writer.write(leave(i)) for i in range(3)] == [True, True, False]
     assert writer.stop(0.1) == 2
+
+
+class FailedProducer:
+    """A producer that has failed for good, as confluent-kafka says it: where it is polled."""
+
+    def __init__(self) -> None:
+        self.polls = 0
+
+    def __len__(self) -> int:
+        return 0
+
+    def list_topics(self, timeout: float) -> None:
+        pass
+
+    def poll(self, _timeout_s: float) -> int:
+        self.polls += 1
+        if self.polls == 1:
+            raise KafkaException(
+                KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "somebody writes as us", fatal=True)
+            )
+        return 0
+
+    def flush(self, _timeout_s: float) -> int:
+        return 0
+
+
+def test_a_producer_that_fails_for_good_where_it_is_polled_ends_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    fatal: list[str] = []
+    producer = FailedProducer()
+    writer = RequestWriter(GatewaySettings(kafka=NOWHERE), lambda produce: None, fatal.append)
+    monkeypatch.setattr(writer, "_producer", producer)
+    writer.start()
+    wait_for(lambda: producer.polls > 1, "it goes on")
+    assert fatal == ["somebody writes as us"]
+    assert writer.stop(1) == 0
 
 
 @pytest.mark.kafka

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from coldnotify_common.kafka.cut_off_nodes import CUT_OFF
-from coldnotify_common.kafka.kafka_clients import connect, producer_config
+from coldnotify_common.kafka.kafka_clients import connect, polled, producer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.stop import StopFlag
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -88,7 +88,7 @@ class Writer:
                         timestamp=write.timestamp_ms or now_ms,
                     )
                 except BufferError:
-                    self._producer.poll(0.1)  # full: wait for deliveries, which fail after message.timeout.ms at last
+                    self._poll(0.1)  # full: wait for deliveries, which fail after message.timeout.ms at last
                     self._check_delivery()
                     if self._stop.is_set():
                         raise RunFailure("stopped while Kafka takes no records") from None
@@ -119,8 +119,12 @@ class Writer:
         return refused
 
     def poll(self) -> None:
-        """Takes the producer's statistics, which would otherwise pile up in an idle one."""
-        self._producer.poll(0)
+        """Takes the producer's statistics, which would otherwise pile up in an idle one. Raises Failure."""
+        self._poll(0)
+
+    def _poll(self, timeout_s: float) -> None:
+        if (fatal := polled(self._producer, timeout_s)) is not None:
+            raise RunFailure(f"writing to Kafka: {fatal.str()}")
 
     def close(self) -> None:
         """Drops the records still in the producer: their step is not committed, and is done again."""

@@ -132,6 +132,18 @@ def renewed_producer(
     )
 
 
+def polled(producer: Producer, timeout_s: float) -> KafkaError | None:
+    """Handles a producer's reports, for at most `timeout_s`. Returns the error once it has failed for good: that
+    confluent-kafka raises here, and hands it to no callback.
+    """
+    try:
+        producer.poll(timeout_s)
+    except KafkaException as error:
+        fatal: KafkaError = error.args[0]
+        return fatal
+    return None
+
+
 def connect(client: Producer | Consumer, timeout_s: float = 1.0) -> None:
     """Makes a client connect to Kafka before it is needed; waits for the answer, at most `timeout_s`.
 
