@@ -264,7 +264,7 @@ class MqttSide:
     def take_missed(self, hashes: list[int]) -> str:
         """Returns, once, what is to be said of missing messages of these filters."""
         found = [self.missed.pop(one) for one in hashes if one in self.missed]
-        return ", ".join(found)
+        return ", ".join(dict.fromkeys(found))
 
     def published(self, request: int) -> list[Frame]:
         """Notes that a publish is in Kafka. Returns the PUBACKs that can be sent."""

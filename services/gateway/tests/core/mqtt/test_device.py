@@ -51,3 +51,12 @@ def test_an_idle_device_is_small() -> None:
     device = connected(MQTT_5)
     assert not device.asking
     assert device.wake_s == NEVER_S
+
+
+def test_overlapping_filters_that_miss_the_same_say_so_once() -> None:
+    device = MqttSide(1000)
+    for hash_ in (1, 2):
+        device.miss(hash_, "36-114 retention")
+    device.miss(3, "36-40 lost")
+    assert device.take_missed([1, 2, 3]) == "36-114 retention, 36-40 lost"
+    assert device.take_missed([1, 2, 3]) == ""
