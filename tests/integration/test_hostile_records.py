@@ -11,7 +11,7 @@ pytestmark = pytest.mark.kafka
 COMMAND = Path(__file__).parents[1] / "fuzz" / "records.py"
 RECORDS = 3_000
 LATE_S = 60
-"""An honest publish takes a second or two, on a busy machine 9. A client that a stranger has ended may cost this once."""
+"""An honest publish takes a second or two, on a busy machine 9. A client that a stranger ended may cost this once."""
 LIMIT_S = 840
 
 
