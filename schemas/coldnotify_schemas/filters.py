@@ -73,6 +73,31 @@ def fits(filter_: str, name: str) -> bool:
     return len(asked) == len(levels) and all(one in ("+", level) for one, level in zip(asked, levels, strict=True))
 
 
+def options_of(qos: int, *, no_local: bool, retain_as_published: bool, retain_handling: int) -> int:
+    """Returns the byte of a subscription's options as in SUBSCRIBE of MQTT 5.0."""
+    return qos | no_local << 2 | retain_as_published << 3 | retain_handling << 4
+
+
+def qos_in(options: int) -> int:
+    """Returns the QoS that such a byte asks for."""
+    return options & 3
+
+
+def no_local_in(options: int) -> bool:
+    """Returns true if the subscriber is not told what it publishes itself."""
+    return bool(options & 4)
+
+
+def retain_as_published_in(options: int) -> bool:
+    """Returns true if the retain flag is told as it was published."""
+    return bool(options & 8)
+
+
+def retain_handling_in(options: int) -> int:
+    """Returns when a subscription is answered with what is retained. 0: always; 1: if it is new; 2: never."""
+    return options >> 4 & 3
+
+
 class _Node(Generic[V]):
     """A place in the trie, one or more levels below its parent. It has values, or several children, or is the root."""
 

@@ -20,6 +20,11 @@ from coldnotify_schemas.filters import (
     check_filter,
     fits,
     is_exact,
+    no_local_in,
+    options_of,
+    qos_in,
+    retain_as_published_in,
+    retain_handling_in,
 )
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from hypothesis import given
@@ -210,3 +215,17 @@ def test_a_removed_filter_leaves_no_memory() -> None:
     for value, filter_ in enumerate(filters):
         assert trie.remove(filter_, value)
     assert blocks() - before < full / 50
+
+
+def test_a_byte_of_options_says_all_of_them() -> None:
+    for qos, no_local, retain_as_published, retain_handling in product(
+        range(3), (False, True), (False, True), range(3)
+    ):
+        byte = options_of(
+            qos, no_local=no_local, retain_as_published=retain_as_published, retain_handling=retain_handling
+        )
+        assert qos_in(byte) == qos
+        assert no_local_in(byte) is no_local
+        assert retain_as_published_in(byte) is retain_as_published
+        assert retain_handling_in(byte) == retain_handling
+    assert options_of(0, no_local=True, retain_as_published=True, retain_handling=2) == 0x2C

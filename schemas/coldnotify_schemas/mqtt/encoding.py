@@ -156,7 +156,8 @@ def _options(one: TopicSubscription) -> int:
         raise NotEncodable(f"retain_handling: is {one.retain_handling} (0 to 2 are allowed)")
     if one.no_local and one.filter.startswith("$share/"):
         raise NotEncodable("no_local: a shared subscription must not have it")
-    return _check_qos(one.qos) | one.no_local << 2 | one.retain_as_published << 3 | one.retain_handling << 4
+    _check_qos(one.qos)
+    return one.options
 
 
 def _suback(packet: SubAck, protocol: ProtocolVersion) -> bytes:

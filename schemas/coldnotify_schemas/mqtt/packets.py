@@ -7,6 +7,7 @@ to 2.
 
 import msgspec
 
+from coldnotify_schemas.filters import options_of
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.properties import NO_PROPERTIES, Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode, ReturnCode
@@ -104,6 +105,16 @@ class TopicSubscription(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     retain_as_published: bool = False
     retain_handling: int = 0
     """0: retained messages are sent; 1: if the subscription is new; 2: never."""
+
+    @property
+    def options(self) -> int:
+        """Returns the byte of its options."""
+        return options_of(
+            self.qos,
+            no_local=self.no_local,
+            retain_as_published=self.retain_as_published,
+            retain_handling=self.retain_handling,
+        )
 
 
 class Subscribe(msgspec.Struct, frozen=True, repr_omit_defaults=True):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Self
 
+from coldnotify_schemas.filters import no_local_in, qos_in, retain_as_published_in, retain_handling_in
 from coldnotify_schemas.mqtt.errors import (
     MalformedPacket,
     MqttError,
@@ -384,14 +385,14 @@ def _subscribe(reader: Reader, protocol: ProtocolVersion, sender: Side) -> Subsc
 def _subscription(filter_: str, options: int) -> TopicSubscription:
     if options & 0xC0:
         raise MalformedPacket("subscription options: a reserved bit is set [MQTT-3.8.3-5]")
-    qos, retain_handling, no_local = options & 3, options >> 4 & 3, bool(options & 4)
+    qos, retain_handling, no_local = qos_in(options), retain_handling_in(options), no_local_in(options)
     if qos == 3:
         raise ProtocolViolation("subscription options: the QoS is 3")
     if retain_handling == 3:
         raise ProtocolViolation("subscription options: retain handling is 3")
     if no_local and filter_.startswith("$share/"):
         raise ProtocolViolation("subscription options: a shared subscription has No Local [MQTT-3.8.3-4]")
-    return TopicSubscription(filter_, qos, no_local, bool(options & 8), retain_handling)
+    return TopicSubscription(filter_, qos, no_local, retain_as_published_in(options), retain_handling)
 
 
 def _subscription_3_1_1(filter_: str, options: int) -> TopicSubscription:

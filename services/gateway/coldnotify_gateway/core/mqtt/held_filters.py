@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from coldnotify_schemas.filters import FilterTrie, can_be_said, fits
+from coldnotify_schemas.filters import FilterTrie, can_be_said, fits, no_local_in, qos_in, retain_as_published_in
 from coldnotify_schemas.interests import filter_hash
 from coldnotify_schemas.mqtt.packets import TopicSubscription
 from coldnotify_schemas.wire_pb2 import INTEREST_FILTER, Interest
@@ -37,17 +37,17 @@ class HeldFilter(NamedTuple):
     @property
     def qos(self) -> int:
         """Returns the granted QoS."""
-        return min(self.options & 3, QOS_MAX)
+        return min(qos_in(self.options), QOS_MAX)
 
     @property
     def no_local(self) -> bool:
         """Returns true if what its own client publishes is not told."""
-        return bool(self.options & 4)
+        return no_local_in(self.options)
 
     @property
     def retain_as_published(self) -> bool:
         """Returns true if versions of objects are told with the retain flag, live ones, too."""
-        return bool(self.options & 8)
+        return retain_as_published_in(self.options)
 
     def interest(self) -> Interest:
         """Returns it as it is registered."""
@@ -56,8 +56,7 @@ class HeldFilter(NamedTuple):
 
 def of_subscription(asked: TopicSubscription, identifier: int) -> HeldFilter:
     """Returns the filter of a SUBSCRIBE with its options."""
-    flags = asked.no_local << 2 | asked.retain_as_published << 3 | asked.retain_handling << 4
-    return HeldFilter(asked.filter, asked.qos | flags, identifier)
+    return HeldFilter(asked.filter, asked.options, identifier)
 
 
 def of_interests(interests: Iterable[Interest]) -> "HeldFilters":
