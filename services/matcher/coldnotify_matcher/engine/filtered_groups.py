@@ -10,7 +10,7 @@ from coldnotify_schemas.filters import FilterTrie, can_be_said
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
-from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter
+from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter, spare_own
 from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.objects.offset_order import OffsetOrder
@@ -212,7 +212,7 @@ class FilteredGroups:
 
     def spares(self, source: RegisteredClient, obj: Obj) -> bool:
         """Returns true if the client whose version it is wants no such by any of its filters."""
-        return all(one.no_local for one in source.filters.fitting(obj.name))
+        return spare_own(source.filters.fitting(obj.name))
 
     def unsayable(self, obj: Obj) -> bool:
         """Returns true if filters of the object's group cannot fit its name, whatever they are."""

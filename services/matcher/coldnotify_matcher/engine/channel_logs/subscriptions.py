@@ -123,10 +123,15 @@ class Subscriptions:
                 yield from ((gateway, number) for number in subscribers.numbers if number in gateway.sessions)
 
 
+def message_bytes_max(message: ChannelMessage, sessions: bytes, name: str = "") -> int:
+    """Returns the maximum size of an Item with a FanOut of this message. `name`: its channel's, if it is said."""
+    texts = len(name) + len(message.id) + len(message.source)
+    return _FIXED_BYTES_MAX + len(message.payload) + 4 * texts + len(sessions)
+
+
 def _tell(gateway: GatewayView, subscription: _Subscription, message: ChannelMessage, numbers: array[int]) -> None:
     sessions = numbers.tobytes()
-    bytes_max = _FIXED_BYTES_MAX + len(message.payload) + 4 * (len(message.id) + len(message.source)) + len(sessions)
-    fan_out = gateway.new_item(bytes_max).stream_fan_out
+    fan_out = gateway.new_item(message_bytes_max(message, sessions)).stream_fan_out
     message.fill_in(fan_out.entry.message, subscription.hash, subscription.told)
     fan_out.sessions = sessions
     if message.high:

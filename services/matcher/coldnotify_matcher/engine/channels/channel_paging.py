@@ -29,6 +29,7 @@ from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
 from coldnotify_matcher.engine.channels import filter_messages
+from coldnotify_matcher.engine.channels.filter_messages import MANY
 from coldnotify_matcher.engine.channels.page_turns import PageTurns
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
@@ -49,8 +50,6 @@ With less, ten thousand sessions of one tenant would ask for pages thousands of 
 URGENT_BYTES_MAX = PAGE_BYTES_MAX
 """Size of messages that come before others in a row of pages. If a link is cut again and again, the next row begins at
 the cursor: with a larger bound, it might never reach the others."""
-MANY = 64
-"""If more channels lack something, messages are searched, and not channels."""
 EMPTY_MS_MAX = 3_000
 """An empty page leaves after this with the position it has reached: a gateway asks again, or ends the session, after 10
 s."""

@@ -13,12 +13,12 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
+from coldnotify_matcher.engine.channel_logs.subscriptions import message_bytes_max
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.interests.by_filter import spare_own
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 _NO_ATTRIBUTES: frozenset[str] = frozenset()
-_FIXED_BYTES_MAX = 120
-"""Bytes of an Item with a FanOut beside name, payload, id, source and sessions: tags, lengths and numbers."""
 MANY = 64
 """If more channels lack something, messages are searched, and not channels."""
 
@@ -37,10 +37,9 @@ def tell_live(state: PartitionState, message: ChannelMessage, now_ms: int) -> in
         if not hearing:
             continue
         sessions = array("I", sorted(hearing)).tobytes()
-        said_bytes = len(message.key) + len(message.id) + len(message.source)
-        item = gateway.new_item(_FIXED_BYTES_MAX + len(message.payload) + 4 * said_bytes + len(sessions))
-        _say(message, item.stream_fan_out.entry)
-        item.stream_fan_out.sessions = sessions
+        fan_out = gateway.new_item(message_bytes_max(message, sessions, message.key)).stream_fan_out
+        _say(message, fan_out.entry)
+        fan_out.sessions = sessions
         told += len(hearing)
     return told
 
@@ -94,7 +93,7 @@ def _may_have(client: RegisteredClient, message: ChannelMessage) -> bool:
     """Returns true unless it was sent before its filters were registered, or by itself, and it wants no such."""
     fitting = [one for one in client.filters.fitting(_name_of(message.key)) if one.channels_position < message.offset]
     own = message.source and message.source == client.name
-    return bool(fitting) and not (own and all(one.no_local for one in fitting))
+    return bool(fitting) and not (own and spare_own(fitting))
 
 
 def _name_of(key: str) -> str:

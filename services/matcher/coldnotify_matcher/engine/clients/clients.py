@@ -14,7 +14,7 @@ from coldnotify_schemas.names import is_looking_name
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.clients.unsettled import NOTHING, UnsettledRegistration
 from coldnotify_matcher.engine.interests.by_channel import ByChannel, ClientChannel
-from coldnotify_matcher.engine.interests.by_filter import ByFilter, RegisteredFilter
+from coldnotify_matcher.engine.interests.by_filter import ByFilter, RegisteredFilter, spare_own
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
 from coldnotify_matcher.engine.objects.objects import Obj
@@ -225,7 +225,7 @@ class RegisteredClient:
             return True
         if offset <= self.cursor or any(offset <= one.position and not one.owed for one in fitting):
             return False
-        return bool(fitting) and not (self.published(obj) and all(one.no_local for one in fitting))
+        return bool(fitting) and not (self.published(obj) and spare_own(fitting))
 
     def unapplied(self) -> list[Obj]:
         """Returns the objects registered by name that it lacks, in the sense of `lacks`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from sys import intern
 
-from coldnotify_schemas.filters import FilterTrie, fits
+from coldnotify_schemas.filters import FilterTrie, fits, no_local_in, retain_handling_in
 from coldnotify_schemas.interests import Interest, Kind, filter_hash
 from coldnotify_schemas.matcher_state import StoredInterest
 from coldnotify_schemas.wire_pb2 import INTEREST_FILTER
@@ -45,12 +45,12 @@ class RegisteredFilter:
     @property
     def retain_handling(self) -> int:
         """0: it is answered always; 1: if it is new; 2: never."""
-        return (self.options >> 4) & 3
+        return retain_handling_in(self.options)
 
     @property
     def no_local(self) -> bool:
         """True if the client is not told by it what it published itself."""
-        return bool(self.options & 4)
+        return no_local_in(self.options)
 
     def said(self) -> SaidInterest:
         """Returns it as it was registered."""
@@ -83,6 +83,11 @@ class RegisteredFilter:
         same = (options, identifier) == (self.options, self.identifier)
         self.options, self.identifier = options, identifier
         return not same
+
+
+def spare_own(fitting: Iterable[RegisteredFilter]) -> bool:
+    """Returns true if a client is not told what it published itself, because none of these filters wants it."""
+    return all(one.no_local for one in fitting)
 
 
 class ByFilter(dict[int, RegisteredFilter]):

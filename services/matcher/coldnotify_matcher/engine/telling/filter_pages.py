@@ -11,7 +11,7 @@ from coldnotify_schemas import internal_pb2
 
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
-from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter
+from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter, spare_own
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.page_room import PageRoom
@@ -101,7 +101,7 @@ class FilterPages:
 
     def _may_have(self, client: RegisteredClient, filters: Sequence[RegisteredFilter], obj: Obj) -> bool:
         """Returns false if it published the version itself, and wants no such by any of these filters."""
-        return not client.published(obj) or not all(one.no_local for one in filters)
+        return not client.published(obj) or not spare_own(filters)
 
     def _object(self, client: RegisteredClient, name: str) -> Obj:
         return self._state.objects[f"{client.group_key}/{name}"]
