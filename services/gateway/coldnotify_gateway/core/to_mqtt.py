@@ -79,12 +79,7 @@ class ToDevice:
                 self._slow(session)
                 continue  # the message is not passed over: catching up begins below it
             if filters and device.deliveries.rows[CHANNELS].take_offset(message.offset, session.complete_in(channels)):
-                missed = device.take_missed([one.hash for one in filters]) if device.missed else ""
-                how = manner(filters, retain=False)
-                said = Due(
-                    CHANNELS, message.offset, topic=message.name, payload=message.payload, manner=how, missed=missed
-                )
-                told.to(session, device, said)
+                told.to(session, device, _due_of(message, filters, device, message.offset))
             channels.told(message.offset)
         return self._told(told)
 
@@ -99,8 +94,9 @@ class ToDevice:
 
     def _told(self, told: "_OneForMany") -> list[Output]:
         self._counters.delivered(told.deliveries, told.sent_bytes)
-        for session in told.settled:
-            self._settle_cursors(session)
+        for session in told.settled:  # it is live: no page is on its way to it
+            for stream in session.streams:
+                _settle_cursor(session, stream)
         return told.outputs()
 
     # --- pages and answers
@@ -150,9 +146,8 @@ class ToDevice:
         filters = _heard(device.filters.fitting(message.name), message, session)
         if not filters or not device.deliveries.rows[CHANNELS].take_offset(message.offset, NONE):
             return
-        missed = device.take_missed([one.hash for one in filters]) if device.missed else ""
-        how = manner(filters, retain=False)
-        device.deliveries.wait(Due(CHANNELS, topic=message.name, payload=message.payload, manner=how, missed=missed))
+        # It is part of a page, whose end moves the cursor.
+        device.deliveries.wait(_due_of(message, filters, device, NONE))
 
     @staticmethod
     def _miss(device: MqttSide, entry: Entry) -> None:
@@ -219,20 +214,9 @@ class ToDevice:
     def _settle(self, session: Identified, now_s: float) -> list[Output]:
         outputs: list[Output] = []
         for stream in session.streams:
-            complete, pages = device_of(session).deliveries.rows[stream.place].settle()
-            if complete != NONE:
-                session.applied(stream, complete)
-            for page in pages:
+            for page in _settle_cursor(session, stream):
                 outputs += self._from_client.on_page_arrived(session, stream, page, now_s)
         return outputs
-
-    @staticmethod
-    def _settle_cursors(session: Identified) -> None:
-        """Does the same for a live session, which has no page on its way."""
-        for stream in session.streams:
-            complete, _ = device_of(session).deliveries.rows[stream.place].settle()
-            if complete != NONE:
-                session.applied(stream, complete)
 
 
 class _OneForMany:
@@ -305,6 +289,26 @@ def protocol_of(device: MqttSide) -> ProtocolVersion:
     """Returns the protocol of a device that has connected."""
     assert device.protocol is not None
     return device.protocol
+
+
+def _settle_cursor(session: Identified, stream: Stream) -> tuple[int, ...]:
+    """Moves the acknowledged cursor of a stream as far as it goes. Returns the pages that are acknowledged."""
+    complete, pages = device_of(session).deliveries.rows[stream.place].settle()
+    if complete != NONE:
+        session.applied(stream, complete)
+    return pages
+
+
+def _due_of(message: Message, filters: _Filters, device: MqttSide, complete: int) -> Due:
+    """Returns a channel's message as it is told by these filters, with what is to be said of missing ones before."""
+    return Due(
+        CHANNELS,
+        complete,
+        topic=message.name,
+        payload=message.payload,
+        manner=manner(filters, retain=False),
+        missed=device.take_missed([one.hash for one in filters]) if device.missed else "",
+    )
 
 
 def _retains(filters: _Filters) -> bool:
