@@ -2,10 +2,11 @@
 
 import socket
 import ssl
-import struct
 from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
+
+from coldnotify_common.self_connection import meets_itself
 
 _TIMEOUT_S = 5.0
 _ANSWER_BYTES_MAX = 1000
@@ -15,13 +16,11 @@ _OK = 200
 def connected(host: str, port: int, own_port: int = 0) -> socket.socket:
     """Returns a connection to a port of this machine, from `own_port` (0: any). Raises OSError.
 
-    Where nobody listens yet, Linux may choose the asked port as the connection's own, too, and connect it to itself.
-    Such a connection is reset: if it were closed, nobody could listen there for a minute.
+    A connection that meets itself is refused: nobody listens there yet.
     """
     connection = socket.create_connection((host, port), _TIMEOUT_S, (host, own_port) if own_port else None)
-    if connection.getsockname() == connection.getpeername():
-        with closing(connection):
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if meets_itself(connection):
+        connection.close()
         raise ConnectionRefusedError(f"nobody listens on port {port}")
     return connection
 

@@ -26,6 +26,7 @@ from coldnotify_common.http.listening import first_rush
 from coldnotify_common.kafka.group_coordinator import CoordinatorUnavailable, GroupCoordinator
 from coldnotify_common.kafka.group_protocol import StaticMember
 from coldnotify_common.paced import Paced
+from coldnotify_common.self_connection import meets_itself
 
 log = structlog.get_logger()
 _paced = Paced(log, every_s=60.0)
@@ -257,11 +258,11 @@ class _Watched:
         async with asyncio.timeout(CONNECT_S):
             reader, writer = await asyncio.open_connection(host, port, ssl=tls)
         try:
-            own, peer = (writer.get_extra_info(name) for name in ("sockname", "peername"))
-            if own == peer:
-                return False  # nobody listens: on one machine a connection may meet itself
+            connection, peer = (writer.get_extra_info(name) for name in ("socket", "peername"))
+            if meets_itself(connection):
+                return False  # nobody listens
             if _USER_TIMEOUT is not None:
-                writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, int(PING_EVERY_S * 1000))
+                connection.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, int(PING_EVERY_S * 1000))
             self.peer = (peer[0], peer[1])
             return await self._read_to_end(reader, writer, host)
         finally:
@@ -314,9 +315,9 @@ async def _answer(address: Address) -> str:
         return "silent"
     except OSError as error:
         return str(error)
-    own, peer = (writer.get_extra_info(name) for name in ("sockname", "peername"))
+    refused = meets_itself(writer.get_extra_info("socket"))
     writer.transport.abort()
-    return REFUSED if own == peer else "accepted"
+    return REFUSED if refused else "accepted"
 
 
 def _is_loopback(host: str) -> bool:
