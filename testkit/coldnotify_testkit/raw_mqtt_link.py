@@ -4,11 +4,11 @@ import contextlib
 import random
 import select
 import socket
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from coldnotify_testkit.link_thread import LinkThread
 from coldnotify_testkit.raw_mqtt_device import RawMqttDevice
 
 _TICK_S = 0.05
@@ -29,8 +29,8 @@ class MqttPauses:
     """The longest time behind a DISCONNECT until the service closes the connection."""
 
 
-class RawMqttLink:
-    """All calls of the device are made by the link's thread. Which of the addresses it takes is drawn."""
+class RawMqttLink(LinkThread[RawMqttDevice]):
+    """The link of an MQTT device. Which of the addresses it takes is drawn. `stop` crashes it, if it is connected."""
 
     def __init__(
         self,
@@ -44,32 +44,15 @@ class RawMqttLink:
         """`crashes`: the probability, for each time that bytes have come, that the device is gone before it has taken
         all of them, or before its answer has left.
         """
+        super().__init__("raw-mqtt-device")
         self.device = device
         self._addresses = addresses
         self._pauses = pauses
         self.crashes = crashes
         self._random = random_ or random.Random()
-        self._todo: list[Callable[[RawMqttDevice], None]] = []
-        self._lock = threading.Lock()
         self._wanted = self._clean = False
         self._socket: socket.socket | None = None
         self._next_s = self._begun_s = self._ping_s = 0.0
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="raw-mqtt-device", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Crashes, if it is connected. Waits for the thread."""
-        self._stopping = True
-        self._thread.join()
-
-    def do(self, what: Callable[[RawMqttDevice], None]) -> None:
-        """Queues an action for the thread; actions run in order."""
-        with self._lock:
-            self._todo.append(what)
 
     def connect(self, *, clean: bool = False) -> None:
         """It is to be connected from now on. `clean` holds for the first connection."""
@@ -103,10 +86,7 @@ class RawMqttLink:
 
     def _run(self) -> None:
         while not self._stopping:
-            with self._lock:
-                todo, self._todo = self._todo, []
-            for one in todo:
-                one(self.device)
+            self._do_queued(self.device)
             now = time.monotonic()
             if self._socket is None:
                 if self._wanted and now >= self._next_s:

@@ -1,6 +1,6 @@
 """The raw MQTT device against a broker of this test, and against mosquitto: what it writes, and what is judged of it.
 
-Stands for: raw_mqtt_link, mqtt_story
+Stands for: raw_mqtt_link, link_thread, mqtt_story
 """
 
 import contextlib

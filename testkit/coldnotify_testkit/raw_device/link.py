@@ -4,11 +4,11 @@ import logging
 import random
 import select
 import socket
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from coldnotify_testkit.link_thread import LinkThread
 from coldnotify_testkit.raw_device.device import RawDevice
 
 _log = logging.getLogger(__name__)
@@ -30,8 +30,8 @@ class Pauses:
     displaced_max_s: float = 3600.0
 
 
-class RawLink:
-    """All calls of the device and of its application's callbacks are made by the link's thread."""
+class RawLink(LinkThread[RawDevice]):
+    """The link of a raw device, whose thread also makes all calls of its application's callbacks."""
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class RawLink:
         """`device` makes a device from what is on disk. `crashes`: the probability, per received frame, that the device
         crashes: it loses its connection and starts again from its disk. `look` is called after every event.
         """
+        super().__init__("raw-device")
         self._make = device
         self.device = device()
         self._addresses = addresses
@@ -53,32 +54,14 @@ class RawLink:
         self._crashes = crashes
         self._look = look
         self._random = random_ or random.Random()
-        self._todo: list[Callable[[RawDevice], None]] = []
-        self._lock = threading.Lock()
         self._wanted = False
         self._socket: socket.socket | None = None
         self._next_s = 0.0
         self._failed = 0
         self._displaced = 0
         self._address = self._random.randrange(len(addresses))
-        self._stopping = False
         self.stayed_away: str | None = None
         """Why it does not come back."""
-        self._thread = threading.Thread(target=self._run, name="raw-device", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """No more. Waits for the thread."""
-        self._stopping = True
-        self._thread.join()
-
-    def do(self, what: Callable[[RawDevice], None]) -> None:
-        """Queues an action for the thread; actions run in order."""
-        with self._lock:
-            self._todo.append(what)
 
     def connect(self) -> None:
         """It is to be connected. For the link's thread: see `do`."""
@@ -95,10 +78,7 @@ class RawLink:
 
     def _run(self) -> None:
         while not self._stopping:
-            with self._lock:
-                todo, self._todo = self._todo, []
-            for one in todo:
-                one(self.device)
+            self._do_queued(self.device)
             now = time.monotonic()
             if self._socket is None and self._wanted and now >= self._next_s and self.stayed_away is None:
                 self._open(now)
