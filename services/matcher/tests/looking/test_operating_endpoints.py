@@ -24,11 +24,11 @@ OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PA
 
 
 class Matcher:
-    """A bench with a port; `handles`: requests are handled as soon as they are written."""
+    """A bench with a port; `handles`: requests are handled once written; `loses`: the partition is given up then."""
 
     def __init__(self) -> None:
         self.bench = EngineBench()
-        self.handles, self.refuses, self.says_offsets = True, False, True
+        self.handles, self.refuses, self.says_offsets, self.loses = True, False, True, False
         self._lock = threading.RLock()
         partitions = {PARTITION: self.bench.partition}
         self.worker = SimpleNamespace(partitions=partitions, lock=self._lock, bell=StepBell(), admin=None)
@@ -44,6 +44,8 @@ class Matcher:
         assert key == f"{request.domain}/{request.group}/{request.client}".encode()
         self.bench.log.requests.append(request)
         offset = len(self.bench.log.requests) - 1
+        if self.loses:
+            self.bench.partition.phase = OwningPhase.LOADING
         if self.handles:
             self.bench.settle()
             self.worker.bell.ring()
@@ -138,8 +140,7 @@ def test_what_kafka_does_not_take_or_place_may_be_done(matcher: Matcher) -> None
 
 def test_who_loses_the_partition_meanwhile_says_that_it_may_be_done(matcher: Matcher) -> None:
     matcher.bench.opened("a")
-    matcher.handles = False
-    threading.Timer(0.1, lambda: setattr(matcher.bench.partition, "phase", OwningPhase.LOADING)).start()
+    matcher.handles, matcher.loses = False, True
     answer = matcher.ask("DELETE")
     assert (answer.status, answer.json()["outcome"]) == (503, "unknown: it may be done")
     assert "was given up meanwhile" in answer.json()["error"]
