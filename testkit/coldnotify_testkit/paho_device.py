@@ -1,5 +1,6 @@
 """For tests: an MQTT device made of paho-mqtt, unchanged. It keeps what it is told and what it is answered."""
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -34,8 +35,10 @@ class PahoDevice:
         *,
         clean: bool = True,
         expiry_s: int = 0,
+        websocket: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`clean`: of MQTT 3.1.1 the clean session, of 5.0 the clean start."""
+        """`clean`: of MQTT 3.1.1 the clean session, of 5.0 the clean start. `headers`: of the WebSocket's handshake."""
         self.told: list[ToldMessage] = []
         self.present: list[bool] = []
         """Session Present of each CONNACK."""
@@ -45,7 +48,11 @@ class PahoDevice:
         """The reasons for which connections ended."""
         self._granted: dict[int, list[str]] = {}
         options: dict[str, Any] = {} if protocol == MQTT_5 else {"clean_session": clean}
+        if websocket:
+            options["transport"] = "websockets"
         self.client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=protocol, **options)
+        if websocket:
+            self.client.ws_set_options("/mqtt", dict(headers or {}))
         for event in ("on_connect", "on_disconnect", "on_message", "on_publish", "on_subscribe"):
             setattr(self.client, event, getattr(self, f"_{event}"))
         self.client.reconnect_delay_set(1, 2)

@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify_testkit.balancers import MISSING, balancer, documented
+from coldnotify_testkit.paho_device import PahoDevice
 from coldnotify_testkit.server_sent_events import ServerSentEvent, events_of
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import wait_for
@@ -105,6 +106,9 @@ def test_devices_and_pages_are_told_through_it(up: Up, kind: str, proxy: str, tm
             wait_for(lambda: told.newest(name) == LARGE + 1, "and what is published")
         finally:
             client.disconnect()
+        with PahoDevice(ports[WEB], f"{DOMAIN}/{GROUP}/mqtt-{name}", websocket=True) as device:
+            device.subscribe(name)
+            device.wait_told(name, b'{"version":%d}' % (LARGE + 1))
 
 
 @pytest.mark.parametrize("proxy", PROXIES)

@@ -23,9 +23,10 @@ from coldnotify_testkit.waiting import wait_for
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
-_UPGRADE = "/v1/connect"
-_ENDLESS = (_UPGRADE, "/v1/events", "/v1/console/events")
+_UPGRADE, _MQTT = "/v1/connect", "/mqtt"
+_ENDLESS = (_UPGRADE, _MQTT, "/v1/events", "/v1/console/events")
 """These end when the caller goes: they are attacked through a proxy that reads the first event only."""
 _ENDS = (1000, 1001, 1003, 1009)
 """How a session over WebSocket may end: in order, going away, not for text, too long. 1011 is an error inside."""
@@ -98,7 +99,7 @@ def test_a_port_answers_as_its_document_says_and_no_request_is_an_error_inside(
             if found := attack(bounded.url, tmp_path, only=endless):
                 pytest.fail(found, pytrace=False)
         # Every one was met as it is meant, too: a stream began, or an upgrade was missing.
-        meant = {(path, 400 if path == _UPGRADE else 200) for path in endless}
+        meant = {(path, 400 if path in (_UPGRADE, _MQTT) else 200) for path in endless}
         assert meant - bounded.answers.keys() == set()
         assert {("/v1/events", 400)} <= bounded.answers.keys()
 
@@ -130,27 +131,33 @@ def handshakes() -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("port", ["http", "web"])
+@pytest.mark.parametrize("path", [_UPGRADE, _MQTT])
 @pytest.mark.timeout(600)
-def test_a_websocket_begins_or_is_refused_as_its_document_says(attacked: Up, port: str) -> None:
+def test_a_websocket_begins_or_is_refused_as_its_document_says(attacked: Up, path: str, port: str) -> None:
     url = url_of(attacked, port)
-    documented = {int(status) for status in get_json(f"{url}/v1/openapi.json")["paths"][_UPGRADE]["get"]["responses"]}
+    documented = {int(status) for status in get_json(f"{url}/v1/openapi.json")["paths"][path]["get"]["responses"]}
     for wrong, headers in handshakes().items():
+        offered = headers.get("Sec-WebSocket-Protocol", "chat")
+        more = {} if path == _UPGRADE else {"Sec-WebSocket-Protocol": f"{offered}, mqtt"}
         with closing(HTTPConnection(urlsplit(url).netloc, timeout=TIMEOUT_S)) as connection:
-            connection.request("GET", _UPGRADE, headers=headers)
+            connection.request("GET", path, headers=headers | more)
             status = connection.getresponse().status
         assert status in documented, wrong
         assert (status == 101) == wrong.startswith("nothing"), wrong
 
 
 @pytest.mark.parametrize("port", ["http", "web"])
+@pytest.mark.parametrize("path", [_UPGRADE, _MQTT])
 @pytest.mark.timeout(600)
-def test_whatever_is_said_on_a_websocket_is_no_error_inside(attacked: Up, port: str) -> None:
+def test_whatever_is_said_on_a_websocket_is_no_error_inside(attacked: Up, path: str, port: str) -> None:
     draw = random.Random(port)
+    url = f"{url_of(attacked, port).replace('http', 'ws', 1)}{path}"
+    offered = [Subprotocol("mqtt")]
     before = attacked.log_lines()
     said: list[bytes | str] = [b"", "", "text", b"\xff" * 20, bytes(200_000)]
     said += [draw.randbytes(draw.choice((1, 2, 5, 60, 3000))) for _ in range(60)]
     for one in said:
-        with connect(f"{url_of(attacked, port).replace('http', 'ws', 1)}{_UPGRADE}", compression=None) as session:
+        with connect(url, subprotocols=offered, compression=None) as session:
             # A ping after it is answered, or the session was closed before: what it was is understood by then.
             with suppress(ConnectionClosed):
                 session.send(one)

@@ -8,24 +8,49 @@ from pathlib import Path
 
 import pytest
 from coldnotify.http_publisher import HttpPublisher
+from coldnotify_schemas.mqtt.encoding import encode
+from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion, Side
+from coldnotify_schemas.mqtt.packets import ConnAck, Connect, Packet, PubAck, Publish
+from coldnotify_schemas.mqtt.parsing import PacketBuffer
 from coldnotify_testkit.paho_device import MQTT_3_1_1, MQTT_5, PahoDevice, ToldMessage
 from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
 from paho.mqtt.enums import MQTTProtocolVersion
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin, Subprotocol
 
 pytestmark = pytest.mark.kafka
 
 DOMAIN, GROUP = "animal.observer", "region-1"
+LIMIT_S = 60
+MQTT = Subprotocol("mqtt")
 
 
-def port_of(up: Up) -> int:
-    return int(up.report["mqtt"].rpartition(":")[2])
+WEBSOCKETS = pytest.mark.parametrize("way", ["web", "http"])
+"""A gateway's own port, and the HTTP service, which passes it on."""
+
+
+def port_of(up: Up, way: str = "mqtt") -> int:
+    return int(str(up.report[way]).rpartition(":")[2])
+
+
+def websocket_url(up: Up, way: str) -> str:
+    return f"ws://127.0.0.1:{port_of(up, way)}/mqtt"
 
 
 def device_of(
-    up: Up, client: str, protocol: MQTTProtocolVersion = MQTT_5, *, clean: bool = True, expiry_s: int = 0
+    up: Up,
+    client: str,
+    protocol: MQTTProtocolVersion = MQTT_5,
+    *,
+    clean: bool = True,
+    expiry_s: int = 0,
+    way: str = "mqtt",
 ) -> PahoDevice:
-    return PahoDevice(port_of(up), f"{DOMAIN}/{GROUP}/{client}", protocol, clean=clean, expiry_s=expiry_s)
+    """`way`: the port's name in the ready report."""
+    client_id = f"{DOMAIN}/{GROUP}/{client}"
+    return PahoDevice(port_of(up, way), client_id, protocol, clean=clean, expiry_s=expiry_s, websocket=way != "mqtt")
 
 
 @pytest.mark.parametrize("protocol", [MQTT_3_1_1, MQTT_5])
@@ -189,3 +214,93 @@ def test_messages_of_channels_are_told_each_in_order_also_to_who_was_away(up: Up
     told = [int(one.payload) for one in device.told + awake.told]
     assert told == list(range(41))
     assert not any(one.retain for one in device.told + awake.told)
+
+
+@WEBSOCKETS
+@pytest.mark.parametrize("protocol", [MQTT_3_1_1, MQTT_5])
+def test_retained_messages_cross_a_websocket_both_ways(up: Up, way: str, protocol: MQTTProtocolVersion) -> None:
+    topic = f"{way}-{protocol}"
+    with (
+        HttpPublisher(up.http_url) as publisher,
+        device_of(up, f"over-{topic}", protocol, way=way) as device,
+        device_of(up, f"beside-{topic}") as beside,
+    ):
+        publisher.publish(DOMAIN, GROUP, f"{topic}/1", payload=1)
+        device.subscribe(f"{topic}/#")
+        beside.subscribe(f"{topic}/#")
+        device.wait_told(f"{topic}/1", b"1")
+        publisher.publish(DOMAIN, GROUP, f"{topic}/1", payload=2)
+        device.wait_told(f"{topic}/1", b"2")
+        large = b"x" * 4_000
+        device.publish(f"{topic}/2", large, retain=True)
+        for one in (device, beside):
+            one.wait_told(f"{topic}/2", large)
+        beside.publish(f"{topic}/2", b"", retain=True)
+        device.wait_told(f"{topic}/2", b"")
+        device.publish(f"{topic}/chat", b"m")
+        beside.wait_told(f"{topic}/chat", b"m")
+
+
+@WEBSOCKETS
+def test_a_session_is_kept_from_one_websocket_to_another(up: Up, way: str) -> None:
+    client, topic = f"kept-{way}", f"kept-{way}/a"
+    with HttpPublisher(up.http_url) as publisher:
+        publisher.publish(DOMAIN, GROUP, topic, payload=1)
+        with device_of(up, client, expiry_s=3600, way=way) as device:
+            assert device.present == [False]
+            device.subscribe(f"{topic}/#")
+            device.wait_told(topic, b"1")
+        publisher.publish(DOMAIN, GROUP, topic, payload=2)
+        with device_of(up, client, clean=False, expiry_s=3600, way=way) as awake:
+            assert awake.present == [True]
+            awake.wait_told(topic, b"2")
+            assert len(awake.told) == 1
+        with device_of(up, client, clean=False, expiry_s=0) as over_tcp:
+            assert over_tcp.present == [True], "the same session"
+
+
+@WEBSOCKETS
+def test_a_websocket_of_another_subprotocol_is_refused(up: Up, way: str) -> None:
+    for offered in (None, [Subprotocol("mqttv3.1")]):
+        with pytest.raises(InvalidStatus) as refused:
+            connect(websocket_url(up, way), subprotocols=offered, compression=None)
+        assert refused.value.response.status_code == 400
+    with connect(websocket_url(up, way), subprotocols=[Subprotocol("mqttv3.1"), MQTT], compression=None) as session:
+        assert session.subprotocol == MQTT
+        session.send("text")
+        with pytest.raises(ConnectionClosed):
+            session.recv(LIMIT_S)
+
+
+def test_a_page_of_another_origin_gets_no_websocket(stacks: Stacks, tmp_path: Path) -> None:
+    with stacks.running(tmp_path) as up:
+        for way in ("web", "http"):
+            url = websocket_url(up, way)
+            with pytest.raises(InvalidStatus) as refused:
+                connect(url, subprotocols=[MQTT], origin=Origin("https://other.test"), compression=None)
+            assert refused.value.response.status_code == 403
+            own = Origin(url.removesuffix("/mqtt").replace("ws", "http", 1))
+            with connect(url, subprotocols=[MQTT], origin=own, compression=None) as session:
+                assert session.subprotocol == MQTT
+
+
+@WEBSOCKETS
+def test_packets_cross_messages_and_share_one(up: Up, way: str) -> None:
+    topic = f"cut-{way}"
+    spoken = ProtocolVersion.MQTT_5
+    told = PacketBuffer(1_000_000, spoken, Side.SERVER)
+    packets: list[Packet] = []
+    with connect(websocket_url(up, way), subprotocols=[MQTT], compression=None) as session:
+        for byte in encode(Connect(spoken, f"{DOMAIN}/{GROUP}/{topic}"), spoken):
+            session.send(bytes([byte]))
+        one, two = (
+            encode(Publish(topic, payload, 1, packet_id=n), spoken) for n, payload in ((1, b"1" * 4000), (2, b"2"))
+        )
+        session.send(one[:100])
+        session.send(one[100:] + two)
+        while len(packets) < 3:
+            data = session.recv(LIMIT_S)
+            assert isinstance(data, bytes)
+            packets += told.feed(data)
+    assert isinstance(packets[0], ConnAck)
+    assert packets[1:] == [PubAck(1), PubAck(2)]

@@ -13,10 +13,17 @@ import pytest
 from coldnotify import Connection, Notify, PublishRefused, ServiceRefused, State
 from coldnotify_common.security.certificates import Authority
 from coldnotify_common.security.tokens import Grant, Token, make_key, sign
+from coldnotify_schemas.mqtt.encoding import encode
+from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion, Side
+from coldnotify_schemas.mqtt.packets import ConnAck, Connect
+from coldnotify_schemas.mqtt.parsing import PacketBuffer
+from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.stack import Recorder, Stacks, Up
 from coldnotify_testkit.waiting import wait_for
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 pytestmark = pytest.mark.kafka
 
@@ -188,6 +195,36 @@ def test_what_is_passed_on_arrives_with_its_token_and_without_its_certificate(se
             assert problems == []
         finally:
             notify.disconnect()
+
+
+def test_an_mqtt_websocket_that_is_passed_on_has_a_token_and_no_certificate(secured: Secured) -> None:
+    spoken, token = ProtocolVersion.MQTT_5, secured.token("mqtt-1").text
+    with_certificate = ssl.create_default_context(cafile=str(secured.ca))
+    with_certificate.load_cert_chain(*secured.authority.client(OURS, GROUP, "mqtt-1"))
+    without = ssl.create_default_context(cafile=str(secured.ca))
+
+    def answer(where: str, context: ssl.SSLContext, password: str | None, header: str = "") -> ConnAck:
+        url, headers = f"wss://{secured.up.report[where]}/mqtt", {"Authorization": f"Bearer {header}"} if header else {}
+        said = Connect(spoken, "mqtt-1", password=password.encode() if password else None)
+        offered = [Subprotocol("mqtt")]
+        with connect(url, ssl=context, subprotocols=offered, additional_headers=headers, compression=None) as session:
+            session.send(encode(said, spoken))
+            data = session.recv(LIMIT_S)
+        assert isinstance(data, bytes)
+        (connack,) = PacketBuffer(1000, spoken, Side.SERVER).feed(data)
+        assert isinstance(connack, ConnAck)
+        return connack
+
+    for where, context, password, header in (
+        ("web", with_certificate, None, ""),
+        *((where, without, token, "") for where in ("web", "http")),
+        *((where, without, None, token) for where in ("web", "http")),
+    ):
+        assert answer(where, context, password, header).reason is ReasonCode.SUCCESS
+    assert answer("web", without, None).reason is ReasonCode.BAD_USER_NAME_OR_PASSWORD
+    refused = answer("http", with_certificate, None)
+    assert refused.reason is ReasonCode.BAD_USER_NAME_OR_PASSWORD
+    assert "arrives without the client's certificate" in (refused.properties.reason_string or "")
 
 
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))

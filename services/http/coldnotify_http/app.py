@@ -12,7 +12,7 @@ from aiohttp import web
 from coldnotify.publisher import Publisher
 from coldnotify_common.addresses import Among
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.http import openapi
+from coldnotify_common.http import mqtt_websockets, openapi
 from coldnotify_common.http.admin import standard_routes
 from coldnotify_common.http.event_streams import come_back
 from coldnotify_common.http.listening import listening
@@ -69,8 +69,9 @@ log = structlog.get_logger()
 _KAFKA_LOOK_INTERVAL_S = 2
 """How long /readyz may reuse its answer: each refresh is one small request to Kafka."""
 _KAFKA_LOOK_TIMEOUT_S = 5
-_PASSED_ON = ("/v1/connect", "/v1/sync", EVENTS)
-"""The gateway behind these paths authenticates clients itself, at the Hello, and knows which origins are allowed."""
+_PASSED_ON = ("/v1/connect", mqtt_websockets.PATH, "/v1/sync", EVENTS)
+"""The gateway behind these paths authenticates clients itself, at the Hello or CONNECT, and knows which origins are
+allowed."""
 _OPEN_PATHS = (*PROBES, openapi.PATH, *console.OPEN_PATHS, *_PASSED_ON, GATEWAY)
 _NAVIGABLE = (*PROBES, console.PAGE)
 """Links from other sites may lead there: Prometheus' pages link to its targets."""

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from aiohttp import (
     web,
 )
 from coldnotify_common.errors import SettingError
-from coldnotify_common.http import event_streams
+from coldnotify_common.http import event_streams, mqtt_websockets
 from coldnotify_common.http.web import HttpNotNow, error_response
 from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.http.web_port import has_no_end
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 
 class GatewayProxy:
-    """GET /v1/connect (WebSocket), POST and OPTIONS /v1/sync, GET /v1/events: asked of the gateways in turn."""
+    """GET /v1/connect, /mqtt (WebSocket), /v1/events, POST and OPTIONS /v1/sync: asked of the gateways in turn."""
 
     def __init__(self, settings: HttpSettings, nodes: SeenNodes | None = None) -> None:
         """Raises SettingError."""
@@ -97,6 +97,7 @@ class GatewayProxy:
         """The endpoints' routes."""
         return [
             web.get("/v1/connect", self.connect),
+            web.get(mqtt_websockets.PATH, self.connect_mqtt),
             web.post("/v1/sync", self.request),
             web.options("/v1/sync", self.request),
             web.options(EVENTS, self.request),
@@ -217,6 +218,17 @@ class GatewayProxy:
 
     async def connect(self, request: web.Request) -> web.StreamResponse:
         """Messages both ways, until either side closes."""
+        return await self._connect(request)
+
+    async def connect_mqtt(self, request: web.Request) -> web.StreamResponse:
+        """The same for MQTT."""
+        refused = mqtt_websockets.refusal(request)
+        if refused is not None:
+            return refused
+        mqtt_websockets.probe(request)
+        return await self._connect(request, mqtt_websockets.SUBPROTOCOL)
+
+    async def _connect(self, request: web.Request, *subprotocols: str) -> web.StreamResponse:
         if not web.WebSocketResponse().can_prepare(request):
             # A gateway is not bothered: it would answer the service's own WebSocket, and nobody would be there for it.
             return error_response(400, "this is for WebSockets: an upgrade is wanted, see docs/protocol.md")
@@ -225,6 +237,7 @@ class GatewayProxy:
                 try:
                     upstream = await self._client().ws_connect(
                         gateway + request.path_qs,
+                        protocols=subprotocols,
                         headers=_headers(request),
                         ssl=self._tls,
                         max_msg_size=_MESSAGE_BYTES_MAX,
@@ -235,15 +248,17 @@ class GatewayProxy:
                     _paced.log("a gateway cannot be reached", level="warning", gateway=gateway, error=str(error))
                     continue
                 async with upstream:
-                    return await _bridge(request, upstream, self._stopping)
+                    return await _bridge(request, upstream, self._stopping, subprotocols)
         return _no_gateway()
 
 
 async def _bridge(
-    request: web.Request, upstream: ClientWebSocketResponse, stopping: asyncio.Event
+    request: web.Request, upstream: ClientWebSocketResponse, stopping: asyncio.Event, subprotocols: Sequence[str]
 ) -> web.WebSocketResponse:
     # The writers' limit: each message waits until the other side takes it, so nothing piles up here.
-    client = web.WebSocketResponse(compress=False, max_msg_size=_MESSAGE_BYTES_MAX, writer_limit=1)
+    client = web.WebSocketResponse(
+        protocols=subprotocols, compress=False, max_msg_size=_MESSAGE_BYTES_MAX, writer_limit=1
+    )
     await client.prepare(request)
     tasks = [asyncio.create_task(one) for one in (_pump(client, upstream), _pump(upstream, client), stopping.wait())]
     try:

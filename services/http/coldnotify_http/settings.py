@@ -45,8 +45,8 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, ObjectSet
     )
     http_gateways: str = setting(
         "",
-        "web ports of the gateways, [https://]host:port[,...]; /v1/connect, /v1/sync and /v1/events are passed on "
-        "to one of them; empty: those in the nodes topic",
+        "web ports of the gateways, [https://]host:port[,...]; /v1/connect, /mqtt, /v1/sync and /v1/events are passed "
+        "on to one of them; empty: those in the nodes topic",
     )
     http_gateways_ca: str = setting(
         "", "PEM file of the authorities that sign the certificates of gateways with https://; empty: the system's"

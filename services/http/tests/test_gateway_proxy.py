@@ -54,8 +54,10 @@ async def sync(request):
 async def connect(request):
     if request.headers.get("Origin") == "https://other.test":
         raise web.HTTPForbidden(text="pages of other.test may not", headers={"Retry-After": "7", "X-Inner": "no"})
-    socket = web.WebSocketResponse()
+    socket = web.WebSocketResponse(protocols=("mqtt",))
     await socket.prepare(request)
+    if request.query.get("chosen"):
+        await socket.send_str(str(socket.ws_protocol))
     if request.query.get("endless"):
         while True:
             await socket.send_bytes(bytes(64 * 1024))
@@ -103,7 +105,8 @@ def client_of(front):
 async def gateway(dies=None):
     app = web.Application()
     app[DIES] = dies or asyncio.Event()
-    app.add_routes([web.post("/v1/sync", sync), web.get("/v1/connect", connect), web.get("/v1/events", events)])
+    app.add_routes([web.post("/v1/sync", sync), web.get("/v1/events", events)])
+    app.add_routes([web.get(path, connect) for path in ("/v1/connect", "/mqtt")])
     async with TestServer(app) as running:
         yield f"127.0.0.1:{running.port}"
 
@@ -140,6 +143,27 @@ async def test_messages_go_both_ways_and_the_end_too():
             assert (refused.status, await refused.text()) == (403, "pages of other.test may not")
             assert refused.headers["Retry-After"] == "7"
             assert "X-Inner" not in refused.headers
+
+
+async def test_mqtt_is_passed_on_with_its_subprotocol():
+    async with gateway() as up, passing(up) as (client, _, _):
+        async with client.ws_connect("/mqtt?chosen=1", protocols=("mqttv3.1", "mqtt")) as socket:
+            assert socket.protocol == "mqtt"
+            assert (await socket.receive()).data == "mqtt", "the gateway was offered it"
+            await socket.send_bytes(b"abc")
+            assert (await socket.receive()).data == b"cba"
+        async with client.ws_connect("/v1/connect?chosen=1", protocols=("mqtt",)) as socket:
+            assert (socket.protocol, (await socket.receive()).data) == (None, "None")
+        offers = {"Sec-WebSocket-Protocol": "mqtt", "Origin": "https://other.test"}
+        async with client.get("/mqtt", headers=UPGRADE | offers) as refused:
+            assert refused.status == 403
+
+
+async def test_mqtt_without_its_subprotocol_or_an_upgrade_is_refused_without_asking_a_gateway():
+    async with passing(f"127.0.0.1:{free_port()}") as (client, _, _):
+        for headers in (UPGRADE, UPGRADE | {"Sec-WebSocket-Protocol": "chat"}, {"Sec-WebSocket-Protocol": "mqtt"}):
+            async with client.get("/mqtt", headers=headers) as answer:
+                assert answer.status == 400
 
 
 async def comes_back(client, words, path="/v1/events"):

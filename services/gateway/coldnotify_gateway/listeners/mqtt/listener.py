@@ -5,13 +5,12 @@ Stands for: nothing of its own but the dialect; TLS and balancers' headers are t
 
 import socket
 
+from coldnotify_common.dead_peers import probe
+
 from coldnotify_gateway.core import MQTT, Dialect
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 from coldnotify_gateway.listeners.tcp.listener import TcpListener
 from coldnotify_gateway.listeners.tcp.tls_connection import TlsConnection
-
-_PROBED_AFTER_S = 60
-"""A client of MQTT 3.1.1 without a keepalive is told from a dead one by TCP's own probes."""
 
 
 class PacketConnection(ClientConnection):
@@ -45,8 +44,6 @@ class MqttListener(TcpListener):
     def listeners(self) -> list[socket.socket]:
         """Returns the listening sockets. Raises ListenError."""
         found = super().listeners()
-        for one in found:  # accepted sockets inherit it
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if hasattr(socket, "TCP_KEEPIDLE"):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBED_AFTER_S)
+        for one in found:
+            probe(one)  # a client of MQTT 3.1.1 may say no keepalive
         return found

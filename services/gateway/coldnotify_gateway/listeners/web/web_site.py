@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import structlog
 from aiohttp import web
 from coldnotify_common.addresses import Among
-from coldnotify_common.http import openapi
+from coldnotify_common.http import mqtt_websockets, openapi
 from coldnotify_common.http.about import about
 from coldnotify_common.http.event_streams import come_back
 from coldnotify_common.http.web import Handler, error_response, json_errors
@@ -15,6 +15,7 @@ from coldnotify_common.http.web_origins import foreign, is_known, names_of
 from coldnotify_common.http.web_port import WebPort
 from coldnotify_common.paced import Paced
 
+from coldnotify_gateway.core import MQTT
 from coldnotify_gateway.listeners.port import LINGER_S, DevicePort
 from coldnotify_gateway.listeners.web import websocket
 from coldnotify_gateway.listeners.web.event_stream import EventsEndpoint
@@ -86,6 +87,7 @@ class WebSite:
         shell, settings = self._shell, self._settings
         return [
             web.get(_SESSION, self._connect),
+            web.get(mqtt_websockets.PATH, self._connect_mqtt),
             web.post("/v1/sync", Sync(shell, settings, shell.on_sync_by_frames).post),
             web.options("/v1/sync", _preflight),
             web.options(_FOR_PAGES, _preflight),
@@ -134,6 +136,14 @@ class WebSite:
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         return await websocket.serve(request, self._shell, self._settings)
+
+    async def _connect_mqtt(self, request: web.Request) -> web.StreamResponse:
+        refused = mqtt_websockets.refusal(request)
+        if refused is not None:
+            return refused
+        mqtt_websockets.probe(request)
+        subprotocols = [mqtt_websockets.SUBPROTOCOL]
+        return await websocket.serve(request, self._shell, self._settings, dialect=MQTT, subprotocols=subprotocols)
 
 
 async def _preflight(_request: web.Request) -> web.Response:

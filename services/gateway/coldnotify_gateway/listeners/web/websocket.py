@@ -1,6 +1,7 @@
-"""GET /v1/connect: a session over WebSocket. Binary messages are pieces of the same byte stream as on TCP."""
+"""GET /v1/connect and /mqtt: a session over WebSocket. Binary messages are pieces of the same byte stream as on TCP."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -9,16 +10,25 @@ from coldnotify_schemas.frames import encode
 from coldnotify_schemas.protocol import WEBSOCKET_SENT_BYTES_MAX, WEBSOCKET_TAKEN_FRAMES_MAX
 from coldnotify_schemas.wire_pb2 import Close, GatewayFrame
 
+from coldnotify_gateway.core import Dialect
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 from coldnotify_gateway.settings import GatewaySettings
 
 
-async def serve(request: web.Request, events: ConnectionEvents, settings: GatewaySettings) -> web.WebSocketResponse:
-    """Serves one session until its end."""
+async def serve(
+    request: web.Request,
+    events: ConnectionEvents,
+    settings: GatewaySettings,
+    *,
+    dialect: Dialect | None = None,
+    subprotocols: Sequence[str] = (),
+) -> web.WebSocketResponse:
+    """Serves one session until its end. `dialect`: that of the device; None: its Hello decides."""
     # The writer's limit makes each message wait until the transport holds less than its own high-water mark.
     socket = web.WebSocketResponse(
+        protocols=subprotocols,
         compress=False,
         timeout=LINGER_S,
         max_msg_size=WEBSOCKET_TAKEN_FRAMES_MAX * settings.gateway_frame_bytes_max,
@@ -35,6 +45,7 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
         settings.gateway_low_water_bytes,
         cut_off=transport.abort,
         on_finish=linger.begin,
+        dialect=dialect,
     )
     connection.carried_by(request, transport)
     events.on_connect(connection, transport)
@@ -44,7 +55,7 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
         async for message in socket:
             if message.type is not WSMsgType.BINARY:
                 linger.begin()
-                await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"frames are binary messages")
+                await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"only binary messages are taken")
                 break
             events.on_bytes(connection, message.data)
             await connection.wanted()

@@ -8,9 +8,14 @@ import signal
 import socket
 
 import pytest
-from aiohttp import ClientSession, ClientTimeout, WSMsgType
+from aiohttp import ClientSession, ClientTimeout, WSMsgType, WSServerHandshakeError
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
+from coldnotify_schemas.mqtt.encoding import encode
+from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion, Side
+from coldnotify_schemas.mqtt.packets import Connect, Will
+from coldnotify_schemas.mqtt.parsing import PacketBuffer
+from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_testkit.device_frames import ack, bye, hello
@@ -58,8 +63,8 @@ async def http():
         yield session
 
 
-def address(gateway):
-    return f"http://127.0.0.1:{gateway.web_port}/v1/connect"
+def address(gateway, path="/v1/connect"):
+    return f"http://127.0.0.1:{gateway.web_port}{path}"
 
 
 async def test_a_session_over_websocket_is_one_like_any_other_and_ends_with_the_gateway(matcher, kafka, http):
@@ -196,3 +201,34 @@ async def test_those_who_say_nothing_are_bounded_and_other_pages_are_refused(mat
         async with http.ws_connect(address(gateway)) as websocket:
             await websocket.send_bytes(b"\xff" * 20)
             assert (await Device(websocket).until("close")).code == CloseCode.PROTOCOL_ERROR
+
+
+async def test_mqtt_over_websocket_is_for_those_who_offer_it_and_for_known_pages(matcher, kafka, http):
+    spoken = ProtocolVersion.MQTT_5
+    with GatewayProcess(kafka.bootstrap) as gateway:
+        await asyncio.to_thread(gateway.wait_ready)
+        url = address(gateway, "/mqtt")
+        for protocols, origin, refused in (
+            ((), None, 400),
+            (("mqttv3.1",), None, 400),
+            (("mqtt",), "https://other.test", 403),
+        ):
+            with pytest.raises(WSServerHandshakeError) as error:
+                await http.ws_connect(url, protocols=protocols, origin=origin)
+            assert error.value.status == refused
+        async with http.get(url, headers={"Sec-WebSocket-Protocol": "mqtt"}) as answer:
+            assert answer.status == 400, "no upgrade was asked for"
+
+        async with http.ws_connect(url, protocols=("mqttv3.1", "mqtt")) as websocket:
+            assert websocket.protocol == "mqtt"
+            said = encode(Connect(spoken, "a/b/c", will=Will("t", b"")), spoken)
+            for byte in said:
+                await websocket.send_bytes(bytes([byte]))
+            message = await websocket.receive()
+            assert message.type is WSMsgType.BINARY
+            (connack,) = PacketBuffer(1000, spoken, Side.SERVER).feed(message.data)
+            assert connack.reason is ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+            assert (await websocket.receive()).type is WSMsgType.CLOSE
+        async with http.ws_connect(url, protocols=("mqtt",)) as websocket:
+            await websocket.send_str("text")
+            assert (await websocket.receive()).data == 1003
