@@ -25,7 +25,7 @@ from coldnotify_schemas.mqtt.packets import (
 )
 from coldnotify_schemas.mqtt.parsing import lone_puback
 from coldnotify_schemas.mqtt.properties import Properties
-from coldnotify_schemas.mqtt.reasons import PUBACK_REASONS, ReasonCode, ReturnCode
+from coldnotify_schemas.mqtt.reasons import ReasonCode, ReturnCode
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION, PUBLISHES_UNANSWERED_MAX
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_IN_ORDER,
@@ -38,16 +38,16 @@ from coldnotify_schemas.wire_pb2 import (
 )
 
 from coldnotify_gateway.core.connections import Connections
+from coldnotify_gateway.core.device_publishing import DevicePublishing
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.mqtt.client_ids import DeviceHome, assigned_id, client_of
 from coldnotify_gateway.core.mqtt.device import MqttSide, Request, SubscribeAsked
-from coldnotify_gateway.core.mqtt.device_publishes import PubackDue, Wrong, fault_of
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, QOS_MAX, HeldFilter, of_interests, of_subscription
 from coldnotify_gateway.core.outputs import Finish, Output, PauseReading, Peer, Send
 from coldnotify_gateway.core.requests import RequestMaker
-from coldnotify_gateway.core.session_publishes import PAUSE_S, RETRY_MS, Publishing
+from coldnotify_gateway.core.session_publishes import PAUSE_S
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.to_mqtt import ToDevice, device_of
 from coldnotify_gateway.core.unidentified import Unidentified
@@ -80,7 +80,7 @@ class FromDevice:
         self,
         connections: Connections,
         requests: RequestMaker,
-        publishing: Publishing,
+        publishes: DevicePublishing,
         from_client: FromClient,
         to_device: ToDevice,
         limits: Limits,
@@ -90,7 +90,7 @@ class FromDevice:
     ) -> None:
         self._connections = connections
         self._requests = requests
-        self._publishing = publishing
+        self._publishes = publishes
         self._from_client = from_client
         self._to_device = to_device
         self._limits = limits
@@ -216,7 +216,7 @@ class FromDevice:
     def _on_packet(self, session: Identified, device: MqttSide, packet: Packet, now_s: float) -> list[Output]:
         match packet:
             case Publish():
-                return self._on_publish(session, device, packet, now_s)
+                return self._publishes.on_publish(session, device, packet, now_s)
             case PubAck():
                 return self._to_device.acknowledge(session, packet.packet_id, now_s)
             case Subscribe():
@@ -325,59 +325,14 @@ class FromDevice:
         kind = UnsubAck if asking.unsubscribes else SubAck
         return Send(session.peer, [device.encode(kind(asking.packet_id, asking.reasons))])
 
-    # --- publishing
-
-    def _on_publish(self, session: Identified, device: MqttSide, packet: Publish, now_s: float) -> list[Output]:
-        if packet.qos > QOS_MAX:
-            raise ProtocolViolation(f"qos: is {packet.qos}, at most {QOS_MAX} is served", ReasonCode.QOS_NOT_SUPPORTED)
-        if packet.properties.topic_alias is not None:
-            raise ProtocolViolation("topic alias: none is allowed", ReasonCode.TOPIC_ALIAS_INVALID)
-        publish = device.publishes.take(packet)
-        if (wrong := fault_of(packet, self._limits.payload_bytes_max)) is not None:
-            return self._wrong(session, device, publish.request, wrong)
-        return self._publishing.on_publish(session, publish, now_s) + self.after_publishing(session, now_s)
-
-    def after_publishing(self, session: Identified, now_s: float) -> list[Output]:
-        """Handles what became of a device's publishes: refusals, and what may be read again."""
-        device = device_of(session)
-        outputs: list[Output] = []
-        for request, words in device.take_rejected():
-            outputs += self._wrong(session, device, request, Wrong(ReasonCode.NOT_AUTHORIZED, words))
-        publishes = device.publishes
-        if publishes.again and not publishes.retry(now_s, RETRY_MS / 1000):
-            outputs += self._give_up(session, device)
-        self._timers.look_at(session, now_s)
-        return outputs
-
     def on_results(self, session: Identified, now_s: float) -> list[Output]:
-        """Does the same once Kafka or the matcher has answered, and reads on."""
+        """Handles what became of a device's publishes once Kafka or the matcher has answered, and reads on."""
         device = device_of(session)
         try:
-            outputs = self.after_publishing(session, now_s)
+            outputs = self._publishes.after_publishing(session, now_s)
         except MqttError as error:
             return self._close(session, device, error, now_s)
         return outputs + self.read(session, device, now_s)
-
-    def _wrong(self, session: Identified, device: MqttSide, request: int, wrong: Wrong) -> list[Output]:
-        """Answers a PUBLISH that can never be taken. Raises ProtocolViolation where the protocol has no such answer."""
-        packet_id = device.publishes.under_way[request].packet_id
-        too_large = wrong.reason is ReasonCode.PACKET_TOO_LARGE
-        if device.is_5 and packet_id and wrong.reason in PUBACK_REASONS:
-            return self._pubacks(session, device, device.publishes.answer(request, wrong.reason), wrong.words)
-        if not device.is_5 and too_large:
-            # The device would send it again at each connection, and nothing else.
-            return self._pubacks(session, device, device.publishes.answer(request, ReasonCode.SUCCESS))
-        raise ProtocolViolation(wrong.words, wrong.reason)
-
-    def _give_up(self, session: Identified, device: MqttSide) -> list[Output]:
-        if not device.is_5:
-            raise ProtocolViolation("publish: was refused for too long", ReasonCode.QUOTA_EXCEEDED)
-        return self._pubacks(session, device, device.publishes.give_up())
-
-    @staticmethod
-    def _pubacks(session: Identified, device: MqttSide, answers: Iterable[PubackDue], words: str = "") -> list[Output]:
-        frames = device.pubacks(answers, words)
-        return [Send(session.peer, frames)] if frames else []
 
     # --- time
 
@@ -396,8 +351,7 @@ class FromDevice:
             for asking in device.asking:
                 outputs += self._send_requests(session, asking.open.values(), now_s)
         if device.wake_s <= now_s and device.publishes.again_s <= now_s:
-            for publish in device.publishes.take_again():
-                outputs += self._publishing.on_publish(session, publish, now_s)
+            outputs += self._publishes.again(session, device, now_s)
             outputs += self.on_results(session, now_s)
         return outputs
 

@@ -20,6 +20,7 @@ from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.come_back import ComeBack
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.device_publishing import DevicePublishing
 from coldnotify_gateway.core.dialects import CRC
 from coldnotify_gateway.core.fan_outs import FanOuts
 from coldnotify_gateway.core.freshness import STALE_S
@@ -96,7 +97,7 @@ class Gateway:
         self._from_device = FromDevice(
             self._connections,
             self._requests,
-            self._publishing,
+            DevicePublishing(self._publishing, limits, self._timers),
             self._from_client,
             to_device,
             limits,

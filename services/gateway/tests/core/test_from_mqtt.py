@@ -1,4 +1,7 @@
-"""Packets of MQTT devices, and what comes of each."""
+"""Packets of MQTT devices, and what comes of each.
+
+Stands for: device_publishing
+"""
 
 import pytest
 from coldnotify_common.security.publish_rights import NO_NAME
