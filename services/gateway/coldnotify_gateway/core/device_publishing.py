@@ -30,8 +30,7 @@ class DevicePublishing:
         """Handles a PUBLISH. Raises ProtocolViolation if it ends the connection."""
         if packet.qos > QOS_MAX:
             raise ProtocolViolation(f"qos: is {packet.qos}, at most {QOS_MAX} is served", ReasonCode.QOS_NOT_SUPPORTED)
-        if packet.properties.topic_alias is not None:
-            raise ProtocolViolation("topic alias: none is allowed", ReasonCode.TOPIC_ALIAS_INVALID)
+        packet = device.resolved(packet)
         publish = device.publishes.take(packet)
         if (wrong := fault_of(packet, self._limits.payload_bytes_max)) is not None:
             return self._wrong(session, device, publish.request, wrong)

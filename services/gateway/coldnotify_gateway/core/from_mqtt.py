@@ -45,6 +45,7 @@ from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.mqtt.client_ids import DeviceHome, assigned_id, client_of
 from coldnotify_gateway.core.mqtt.device import MqttSide, Request, SubscribeAsked
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, QOS_MAX, HeldFilter, of_interests, of_subscription
+from coldnotify_gateway.core.mqtt.topic_aliases import CLIENT_ALIASES_MAX
 from coldnotify_gateway.core.outputs import Finish, Output, PauseReading, Peer, Send
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.session_publishes import PAUSE_S
@@ -179,7 +180,8 @@ class FromDevice:
             return []
         kept = opened.kept
         present = kept.present and not device.clean
-        device.begin(of_interests(kept.filters) if present else NO_FILTERS)
+        filters = of_interests(kept.filters) if present else NO_FILTERS
+        device.begin(filters, f"{session.domain}/{session.group}")
         outputs: list[Output] = [Send(session.peer, [device.encode(self._connack(device, present=present))])]
         return outputs + self.read(session, device, now_s)
 
@@ -188,6 +190,7 @@ class FromDevice:
             return ConnAck(present, ReturnCode.ACCEPTED)
         said = Properties(
             receive_max=PUBLISHES_UNANSWERED_MAX,
+            topic_alias_max=CLIENT_ALIASES_MAX,
             qos_max=QOS_MAX,
             packet_bytes_max=self._limits.frame_bytes_max,
             assigned_client_id=device.assigned_id or None,

@@ -15,6 +15,7 @@ from coldnotify_gateway.core.mqtt.deliveries import Due
 from coldnotify_gateway.core.mqtt.device import MqttSide
 from coldnotify_gateway.core.mqtt.held_filters import HeldFilter, Manner, manner
 from coldnotify_gateway.core.mqtt.publish_frames import missed_words, payload_of, publish_frame
+from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias
 from coldnotify_gateway.core.outputs import Output, Peer, Send, SendAll
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.recovery import Recovery
@@ -173,8 +174,12 @@ class ToDevice:
         device = device_of(session)
         frames: list[Frame] = []
         for due, packet_id in device.deliveries.take(written=not device.socket_full):
-            frame = publish_frame(due, packet_id, protocol_of(device))
+            alias = device.alias_of(due.topic)
+            frame = publish_frame(due, packet_id, protocol_of(device), alias)
+            if not device.fits(frame) and alias is not NO_ALIAS:
+                alias, frame = NO_ALIAS, publish_frame(due, packet_id, protocol_of(device))
             if device.fits(frame):
+                device.told(alias)
                 frames.append(frame)
             elif packet_id:
                 device.deliveries.acknowledge(packet_id)
@@ -228,7 +233,7 @@ class _OneForMany:
         self._traceparent = traceparent
         self._payload: bytes | None = None
         self._manners: dict[int, tuple[_Filters, Manner]] = {}
-        self._frames: dict[tuple[ProtocolVersion, Manner, str, int], tuple[Frame, list[Peer]]] = {}
+        self._frames: dict[tuple[ProtocolVersion, Manner, str, int, Alias], tuple[Frame, list[Peer]]] = {}
         self.settled: list[Identified] = []
         """Sessions that owe no acknowledgement for it."""
         self.deliveries = 0
@@ -254,21 +259,28 @@ class _OneForMany:
             packet_id = self._packet_id
             if not device.deliveries.is_free_id(packet_id):
                 packet_id = device.deliveries.other_id()
-        protocol = protocol_of(device)
-        key = protocol, said.manner, said.missed, packet_id
-        if key not in self._frames:
-            self._frames[key] = publish_frame(said, packet_id, protocol), []
-        frame, peers = self._frames[key]
+        alias = device.alias_of(said.topic)
+        frame, peers = self._frame(said, packet_id, protocol_of(device), alias)
+        if not device.fits(frame) and alias is not NO_ALIAS:
+            alias = NO_ALIAS
+            frame, peers = self._frame(said, packet_id, protocol_of(device), alias)
         if not device.fits(frame):
             device.deliveries.send(said, 0)
             self.settled.append(session)
             return
+        device.told(alias)
         device.deliveries.send(said, packet_id)
         if not packet_id:
             self.settled.append(session)
         peers.append(session.peer)
         self.deliveries += 1
         self.sent_bytes += len(frame.data)
+
+    def _frame(self, said: Due, packet_id: int, protocol: ProtocolVersion, alias: Alias) -> tuple[Frame, list[Peer]]:
+        key = protocol, said.manner, said.missed, packet_id, alias
+        if key not in self._frames:
+            self._frames[key] = publish_frame(said, packet_id, protocol, alias), []
+        return self._frames[key]
 
     def outputs(self) -> list[Output]:
         """Returns the writes to the connections."""

@@ -487,6 +487,15 @@ def test_wrong_for_ever(
         assert (wire.packets(), wire.finished) == ([], True)
 
 
+def test_an_alias_stands_for_its_topic(bench: MqttBench) -> None:
+    wire, request = bench.connecting()
+    bench.inbox(opened_kept(1, request.open.ask))
+    assert wire.packet(ConnAck).properties.topic_alias_max == 16
+    bench.send(wire, *(Publish(topic, b"x", properties=Properties(topic_alias=3)) for topic in ("a/b", "")))
+    answer(bench, 10)
+    assert [record.key for record in bench.publications] == [b"farm/barn/a/b"] * 2
+
+
 def test_without_the_right_to_publish() -> None:
     bench = MqttBench(admit=lambda _peer, _hello: NO_NAME)
     wire, _ = bench.connected()
@@ -502,7 +511,8 @@ def test_without_the_right_to_publish() -> None:
     ("packet", "reason"),
     [
         (Publish("a", qos=2, packet_id=3), ReasonCode.QOS_NOT_SUPPORTED),
-        (Publish("a", properties=Properties(topic_alias=1)), ReasonCode.TOPIC_ALIAS_INVALID),
+        (Publish("a", properties=Properties(topic_alias=17)), ReasonCode.TOPIC_ALIAS_INVALID),
+        (Publish("", properties=Properties(topic_alias=1)), ReasonCode.TOPIC_ALIAS_INVALID),
     ],
 )
 def test_a_publish_that_is_not_served_ends_the_connection(

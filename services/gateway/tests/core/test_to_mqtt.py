@@ -142,6 +142,39 @@ def test_a_packet_that_the_client_does_not_take_is_passed_over(bench: MqttBench)
     assert (said.topic, session.objects.acked) == ("b", 10)
 
 
+def test_a_topic_is_said_once_to_a_client_that_takes_aliases(bench: MqttBench) -> None:
+    takes = Properties(topic_alias_max=10)
+    with_alias, one = bench.connected(a_connect("farm/barn/lamp-1", properties=takes), complete=4)
+    plain, other = bench.connected(a_connect("farm/barn/lamp-2"), complete=4)
+    late, third = bench.connected(a_connect("farm/barn/lamp-3", properties=takes), complete=4)
+    for wire, session in ((with_alias, one), (plain, other), (late, third)):
+        bench.subscribe(wire, session, "#")
+    bench.inbox(told(a_version("a/door", 1, 9, b"x"), one, other))
+    bench.inbox(told(a_version("a/door", 2, 10, b"y"), one, other, third))
+
+    def said(wire: MqttWire) -> list[tuple[str, int | None]]:
+        return [(packet.topic, packet.properties.topic_alias) for packet in wire.publishes()]
+
+    assert said(with_alias) == [("a/door", 1), ("", 1)]
+    assert said(plain) == [("a/door", None)] * 2
+    assert said(late) == [("a/door", 1)]
+    outputs = bench.gateway.on_item(0, told(a_version("a/door", 3, 11, b"z"), one, third), bench.now_s)
+    (out,) = [found for found in outputs if isinstance(found, SendAll)]
+    assert len(out.peers) == 2, "like devices get the same bytes"
+
+
+def test_a_packet_that_fits_without_its_alias_is_told_without(bench: MqttBench) -> None:
+    wire, session = bench.connected(
+        a_connect(properties=Properties(topic_alias_max=10, packet_bytes_max=80)), complete=4
+    )
+    bench.subscribe(wire, session, "#")
+    bench.inbox(told(a_version("door", 1, 9, bytes(69)), session))
+    bench.inbox(told(a_version("door", 2, 10, b"x"), session))
+    first, second = wire.publishes()
+    assert (first.topic, first.properties.topic_alias) == ("door", None)
+    assert (second.topic, second.properties.topic_alias) == ("door", 1)
+
+
 # --- acknowledgements
 
 
@@ -208,7 +241,7 @@ def test_pages_are_acknowledged_with_what_is_in_them(bench: MqttBench) -> None:
 
 
 def bench_connack() -> Properties:
-    return Properties(receive_max=64, qos_max=1, packet_bytes_max=32 * 1024, shared_available=False)
+    return Properties(receive_max=64, qos_max=1, packet_bytes_max=32 * 1024, shared_available=False, topic_alias_max=16)
 
 
 def test_a_page_without_anything_for_the_device_is_acknowledged_at_once(bench: MqttBench) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from coldnotify_schemas.internal_pb2 import Kept
 from coldnotify_schemas.mqtt.encoding import encode
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
-from coldnotify_schemas.mqtt.packets import Connect, Packet, PubAck
+from coldnotify_schemas.mqtt.packets import Connect, Packet, PubAck, Publish
 from coldnotify_schemas.mqtt.parsing import PacketBuffer
 from coldnotify_schemas.mqtt.properties import NO_PROPERTIES, Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode
@@ -22,6 +22,7 @@ from coldnotify_gateway.core.mqtt import farewells
 from coldnotify_gateway.core.mqtt.deliveries import IN_FLIGHT_MAX, Deliveries
 from coldnotify_gateway.core.mqtt.device_publishes import DevicePublishes, PubackDue
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, HeldFilters
+from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias, DeviceAliases, group_aliases
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Frame
 
@@ -65,10 +66,12 @@ class MqttSide:
     """The MQTT side of one connection. Times are seconds of the core's clock."""
 
     __slots__ = (
+        "_aliases",
         "_last_request",
         "_publishes",
         "_reason",
         "_rejected",
+        "_told_aliases_max",
         "asking",
         "assigned_id",
         "buffer",
@@ -124,6 +127,9 @@ class MqttSide:
         """The time at which requests without an answer are repeated."""
         self.missed: dict[int, str] = {}
         """Words about missing messages, by the hash of the filter, until a message of it is sent."""
+        self._aliases: DeviceAliases | None = None
+        """None: none was used yet."""
+        self._told_aliases_max = 0
         self._last_request = 0
         self._reason: ReasonCode | None = None
         self._rejected: list[tuple[int, str]] = []
@@ -167,6 +173,7 @@ class MqttSide:
         if self.is_5:
             self.expiry_s = said.session_expiry_s or 0
             self.packet_bytes_max = said.packet_bytes_max
+            self._told_aliases_max = said.topic_alias_max or 0
             longest_s = min(keepalive_max_s, KEEPALIVE_MAX_S)
             self.keepalive_s = min(connect.keep_alive_s or longest_s, longest_s)
             self.keepalive_is_ours = self.keepalive_s != connect.keep_alive_s
@@ -193,9 +200,29 @@ class MqttSide:
         """Notes the time by which the matcher must have answered."""
         self.due_s = due_s
 
-    def begin(self, filters: HeldFilters) -> None:
-        """Notes that the CONNACK is sent. `filters`: those of the set that the service has kept."""
+    def begin(self, filters: HeldFilters, group_key: str) -> None:
+        """Notes that the CONNACK is sent. `filters`: those of the set that the service has kept. `group_key`:
+        domain/group."""
         self.connected, self.filters, self.due_s = True, filters, NEVER_S
+        if self._told_aliases_max:
+            self._aliases = DeviceAliases(self._told_aliases_max, group_aliases(group_key))
+
+    def resolved(self, packet: Publish) -> Publish:
+        """Returns a PUBLISH of the client with the topic that its alias stands for. Raises ProtocolViolation."""
+        if packet.properties.topic_alias is None:
+            return packet
+        if self._aliases is None:
+            self._aliases = DeviceAliases()
+        return self._aliases.resolved(packet)
+
+    def alias_of(self, topic: str) -> Alias:
+        """Returns the alias with which the client is told this topic."""
+        return NO_ALIAS if self._aliases is None else self._aliases.of(topic)
+
+    def told(self, alias: Alias) -> None:
+        """Notes that a PUBLISH with this alias is sent."""
+        if self._aliases is not None:
+            self._aliases.told(alias)
 
     def hold(self, filters: HeldFilters) -> None:
         """Replaces its filters."""
