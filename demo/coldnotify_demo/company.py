@@ -88,10 +88,14 @@ class Company:
 
     def start(self, name: str, module: str, *arguments: str) -> Actor:
         """Starts `python -m module`. The name may have been used before, by a process that was stopped."""
+        return self.run(name, [sys.executable, "-m", module, *arguments])
+
+    def run(self, name: str, command: list[str]) -> Actor:
+        """Starts any program; likewise."""
         actor = self._actors.setdefault(name, Actor(name, self._logs / f"{name}.log"))
         assert actor.process is None, f"{name} runs already"
         actor.begin()
-        actor.process = spawn([sys.executable, "-m", module, *arguments], actor.log)
+        actor.process = spawn(command, actor.log)
         return actor
 
     def stop(self, name: str) -> None:

@@ -1,9 +1,11 @@
 """The second play, observation data on demand: OUs that have the requested data upload it, the others stay silent."""
 
+import json
 import urllib.request
 from collections.abc import Iterable
 from typing import Any
 
+from coldnotify_demo import mqtt_unit
 from coldnotify_demo.company import Collapsed
 from coldnotify_demo.penguins import observations
 from coldnotify_demo.stage import DemoStage
@@ -16,6 +18,9 @@ ISLANDS = {
     "torgersen": ["culmen-length", "flipper-length"],
 }
 """OU -> the kinds that it measures. All have culmen-length."""
+BUOY = "buoy"
+"""It measures nothing and shows what is asked, by a program that only knows MQTT."""
+BUOY_FILTERS = ["requests/+", "instructions"]
 EVERYBODY_HAS = "culmen-length"
 ASK_S_MAX = 30.0
 INSTRUCTIONS = ["calibrate the scales", "count the nests", "send the diary"]
@@ -35,7 +40,7 @@ class ObservationPlay:
         self._one_sleeps()
         self._a_survey()
         self._nobody_has_it()
-        for name in [*ISLANDS, BACKEND]:
+        for name in [*ISLANDS, BUOY, BACKEND]:
             self._stage.company.stop(name)
 
     def _begin(self) -> None:
@@ -61,23 +66,37 @@ class ObservationPlay:
         marks = self._marks()
         self._ask("body-mass")
         self._expect_uploads("the OUs that have what is asked for upload all of it", "body-mass", marks)
+        self._start_buoy()
+        self._stage.require("the buoy is told what is asked", lambda: self._told_buoy())
 
     def _one_sleeps(self) -> None:
         stage = self._stage
-        stage.act("The institute asks for flipper-length while dream sleeps")
+        stage.act("The institute asks for flipper-length while dream and the buoy sleep")
         stage.company.stop("dream")
+        stage.company.stop(BUOY)
         marks = self._marks()
         self._ask("flipper-length")
         for text in INSTRUCTIONS:
             self._post("instruct", text)
-        stage.note("dream wakes")
+        stage.note("dream and the buoy wake")
         self._start_unit("dream")
+        self._start_buoy()
         self._expect_uploads("an OU that slept when it was asked uploads when it wakes", "flipper-length", marks)
         numbers = list(range(1, len(INSTRUCTIONS) + 1))
         stage.expect(
             "of a channel every message is told, in order, also to an OU that slept",
             lambda: all(self._instructed(unit) == numbers for unit in ISLANDS),
             lambda: "; ".join(f"{unit}: {self._instructed(unit)}" for unit in ISLANDS),
+        )
+        # It subscribes again when it wakes, so by MQTT's rule what is retained is told once more.
+        stage.expect(
+            "an MQTT device that slept is told every message once, in order, and the newest of each object",
+            lambda: (
+                [json.loads(payload)["number"] for topic, payload in self._told_buoy() if topic == "instructions"]
+                == numbers
+                and "requests/flipper-length" in self._topics_of_buoy()
+            ),
+            lambda: f"{mqtt_unit.program()} told {', '.join(self._topics_of_buoy())}",
         )
 
     def _a_survey(self) -> None:
@@ -150,6 +169,10 @@ class ObservationPlay:
             *ISLANDS[unit],
         )
 
+    def _start_buoy(self) -> None:
+        client_id = f"{DOMAIN}/{GROUP}/{BUOY}"
+        self._stage.company.run(BUOY, mqtt_unit.command(self._stage.service.mqtt, client_id, BUOY_FILTERS))
+
     def _ask(self, kind: str) -> None:
         self._post(f"ask/{kind}")
 
@@ -187,6 +210,14 @@ class ObservationPlay:
 
     def _instructed(self, unit: str) -> list[int]:
         return [event["number"] for event in self._stage.company[unit].said("instructed")]
+
+    def _told_buoy(self) -> list[tuple[str, str]]:
+        """(topic, payload) of all that it was told, in order."""
+        words = [event["words"].split(" ", 2) for event in self._stage.company[BUOY].events]
+        return [(said[1], said[2]) for said in words if said[0] == "told"]
+
+    def _topics_of_buoy(self) -> list[str]:
+        return [topic for topic, _ in self._told_buoy()]
 
     def _surveys(self, unit: str) -> list[dict[str, Any]]:
         return self._stage.company[unit].said("surveys")

@@ -73,6 +73,11 @@ class DemoService:
         return str(self._ready["gateway"])
 
     @property
+    def mqtt(self) -> str:
+        """host:port, for MQTT devices."""
+        return str(self._ready["mqtt"])
+
+    @property
     def http(self) -> str:
         """A URL."""
         return _url(str(self._ready["http"]))
