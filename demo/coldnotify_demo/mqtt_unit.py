@@ -35,15 +35,16 @@ def command(address: str, client_id: str, filters: list[str]) -> list[str]:
 def main() -> None:
     """Runs until SIGTERM."""
     host, port, client_id, *filters = sys.argv[1:]
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id, clean_session=False)
 
-    def subscribe(client: paho.Client, *_: object) -> None:
+    @client.connect_callback()
+    def subscribe(*_: object) -> None:
         client.subscribe([(one, 1) for one in filters])
 
+    @client.message_callback()
     def told(_client: object, _data: object, message: Any) -> None:
         say(f"told {message.topic} {message.payload.decode()}")
 
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id, clean_session=False)
-    client.on_connect, client.on_message = subscribe, told
     signal.signal(signal.SIGTERM, lambda *_: client.disconnect())
     client.connect(host, int(port))
     client.loop_forever()
