@@ -68,6 +68,7 @@ class CopiedRecords:
     ) -> None:
         self._source_partitions, self._target_partitions = source_partitions, target_partitions
         self._renamed = dict(zip(source.all, target.all, strict=True))
+        self._prefix = source.prefix.encode()
         self._objects, self._channels = source.objects, frozenset(source.channels)
         self._registrations, self._sessions = source.registrations, source.sessions
         self._by_group = frozenset((source.objects, source.registrations, source.sessions, *source.channels))
@@ -107,11 +108,7 @@ class CopiedRecords:
             return None
         partition = partition_of(*group, self._target_partitions)
         if record.topic in self._channels:
-            headers = record.headers
-            if not any(name == MOVED_HEADER for name, _ in headers):
-                # A matcher that moves it while it is copied gives it the same header: the second one is a repeat.
-                headers = [*headers, (MOVED_HEADER, f"{record.partition}@{record.offset}".encode())]
-            return self._to(record, partition, record.value, headers)
+            return self._to(record, partition, record.value, self._placed(record, record.headers))
         value = record.value
         if value is not None and record.topic == self._objects:
             raw = says_raw(record.headers)
@@ -125,6 +122,21 @@ class CopiedRecords:
             if value is None:
                 return None
         return self._to(record, partition, value, [one for one in record.headers if one[0] not in _OF_PLACES])
+
+    def _placed(self, record: SourceRecord, headers: Headers) -> Headers:
+        """Returns the headers with the message's first place in the old topics, which is no place in the new ones.
+
+        A matcher that moves it while it is copied says the same place: the second one is a repeat.
+        """
+        place: str | bytes | None = f"{record.partition}@{record.offset}"
+        others = []
+        for name, value in headers:
+            if name == MOVED_HEADER:
+                place = value
+            else:
+                others.append((name, value))
+        said = place.encode() if isinstance(place, str) else place or b""
+        return [*others, (MOVED_HEADER, self._prefix + said)]
 
     def _to(self, record: SourceRecord, partition: int, value: bytes | None, headers: Headers) -> CopiedRecord:
         return CopiedRecord(

@@ -94,11 +94,14 @@ def test_a_too_high_incarnation_is_lowered(records: CopiedRecords) -> None:
 def test_a_message_has_its_old_place_by_which_repeats_are_known(records: CopiedRecords) -> None:
     topic = OLD.channels_1d
     copied = records.of(source(topic, b"d/g/c", b"payload", [("id", b"x")]))
-    place = (MOVED_HEADER, b"%d@9" % HOME)
+    place = (MOVED_HEADER, b"%s%d@9" % (OLD.prefix.encode(), HOME))
     assert copied == CopiedRecord(NEW.channels_1d, NEW_HOME, b"d/g/c", b"payload", [("id", b"x"), place], 1234)
-    moved = records.of(source(topic, b"d/g/c", b"payload", [(MOVED_HEADER, b"1@2")]))
+    moved = records.of(source(topic, b"d/g/c", b"payload", [(MOVED_HEADER, b"1@2"), ("id", b"x")]))
     assert moved is not None
-    assert moved.headers == [(MOVED_HEADER, b"1@2")]
+    assert moved.headers == [("id", b"x"), (MOVED_HEADER, OLD.prefix.encode() + b"1@2")]
+    stray = records.of_stray(source(topic, b"d/g/c", b"payload", [("id", b"x")], partition=(HOME + 1) % 4))
+    assert stray is not None
+    assert stray.headers == [("id", b"x"), (MOVED_HEADER, b"%s%d@9" % (OLD.prefix.encode(), (HOME + 1) % 4))]
 
 
 @pytest.mark.parametrize("topic", [OLD.objects, OLD.channels_1h])
