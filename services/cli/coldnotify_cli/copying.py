@@ -10,7 +10,7 @@ from click import UsageError
 from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.plurals import number_of
 from coldnotify_schemas.topics import TopicNames
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from coldnotify_cli.copied_records import LOWERED, NOT_UNDERSTOOD, UNREADABLE
 from coldnotify_cli.printing import echo
@@ -24,6 +24,30 @@ _SAY_S = 5.0
 _AGAIN_S = 1.0
 _BEHIND_MAX = 2_000
 """Offsets that may lack when the old topics are shut: less than a second of copying."""
+_PASSING = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._NOENT,  # no leaders are found
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+"""Nodes are away, start, or elect who leads."""
 _LEFT = {
     NOT_UNDERSTOOD: "{} not understood (matchers reject them, too) or of takeovers",
     UNREADABLE: "{} that Kafka cannot read",
@@ -89,15 +113,20 @@ def _until_done(copy: TopicsCopy, settings: TopicsSettings, target: TopicNames, 
             elif what == "switch":
                 _switch(copy, settings, target, say)
             return
-        except KafkaException as error:
+        except (KafkaException, TimeoutError) as error:
+            said = error.args[0] if isinstance(error, KafkaException) else KafkaError(KafkaError._TIMED_OUT)
             now_s = time.monotonic()
             failing_s = failing_s or now_s
-            if not error.args[0].retriable() and not error.args[0].txn_requires_abort():
-                raise
-            if what != "follow" and now_s - failing_s > settings.topics_timeout_s:
-                raise
-            echo(f"begins again: {error.args[0].str()}", err=True)
+            too_long = what != "follow" and now_s - failing_s > settings.topics_timeout_s
+            if too_long or not _passes(said):
+                raise KafkaException(said) from error
+            echo(f"begins again: {said.str()}", err=True)
         time.sleep(_AGAIN_S)
+
+
+def _passes(error: KafkaError) -> bool:
+    """Returns true if the error ends by itself. Only those of transactions say that of themselves."""
+    return error.retriable() or error.txn_requires_abort() or error.code() in _PASSING
 
 
 def _catch_up(copy: TopicsCopy, say: Say) -> None:

@@ -22,7 +22,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.kafka import delete_topics
-from coldnotify_testkit.waiting import wait_for
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 pytestmark = pytest.mark.kafka
@@ -158,6 +158,31 @@ def test_a_copy_that_is_killed_at_any_time_goes_on_without_loss_or_repeat(bootst
     assert_copied(bootstrap, writer)
     assert NEW.requests in quiet_admin(bootstrap).list_topics(timeout=30).topics
     assert "restart all services" in copy(bootstrap, "--switch")
+
+
+@pytest.mark.own_broker("kills Kafka")
+def test_a_copy_goes_on_when_kafka_is_back(own_kafka: EmbeddedBroker) -> None:
+    topic_plan.apply(quiet_admin(own_kafka.bootstrap), load(PARTITIONS, names=OLD))
+    writer = Writer(own_kafka.bootstrap)
+    writer.write(20)
+    run = begun(own_kafka.bootstrap, "--follow")
+    wait_for(lambda: read(own_kafka.bootstrap, NEW.objects, NEW_PARTITIONS), "something is copied")
+    own_kafka.stop()
+    time.sleep(random.uniform(0, 12))
+    own_kafka.start()
+    own_kafka.wait_ready(WAIT_S)
+    writer.write(20)
+
+    def all_copied() -> bool:
+        assert run.poll() is None, "it goes on"
+        return len(read(own_kafka.bootstrap, NEW.channels_1d, NEW_PARTITIONS)) == sum(
+            map(len, writer.messages.values())
+        )
+
+    wait_for(all_copied, "all is copied")
+    run.kill()
+    run.wait()
+    assert_copied(own_kafka.bootstrap, writer)
 
 
 def test_records_in_wrong_partitions_that_no_matcher_moved_are_copied_last(bootstrap: str) -> None:
