@@ -23,6 +23,7 @@ from coldnotify_common.tracing import Tracer
 
 from coldnotify_gateway.admission import Admission
 from coldnotify_gateway.core import Gateway, Peer, Produce, PublishRecord
+from coldnotify_gateway.core.limits import TICK_S
 from coldnotify_gateway.core.session_publishes import AskedAgreements, WithoutLimits
 from coldnotify_gateway.drain_pace import DrainPace
 from coldnotify_gateway.errors import Reload
@@ -44,7 +45,6 @@ from coldnotify_gateway.topics_watch import GatewayTopics, GatewayTopicsWatch
 log = structlog.get_logger()
 Arguments = TypeVarTuple("Arguments")
 
-_TICK_S = 0.25
 _HELLOS_STEP_S = 0.025
 """Interval at which waiting Hellos are taken. Acks and Pings are heard between."""
 _LOOK_AROUND_S = 5.0
@@ -260,7 +260,7 @@ class GatewayService:
             ebb.tick(connections, self.now_s(), peak)
             self._kafka.tick(shell)
             self._look_around(shell)
-            next_s = self.now_s() + _TICK_S
+            next_s = self.now_s() + TICK_S
             while (left_s := next_s - self.now_s()) > 0:
                 if shell.gateway.hellos_waiting:
                     shell.do(shell.gateway.take_hellos(self.now_s()))

@@ -23,6 +23,8 @@ answered every repetition, a matcher that is behind would fall further behind. T
 needs for the first question of all clients."""
 CATCH_UPS_BEFORE_OPEN = 2
 """After so many unanswered CatchUps the session is announced again, because the matcher may have forgotten it."""
+TICK_S = 0.25
+"""The interval at which a shell has the core look at what is due."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,8 @@ class Limits:
     whether the object exists. In a working service the answer takes a few hundredths of it."""
     acks_s: float = 1.0
     """Time for which Acks are collected into one request."""
-    beat_s: float = BEAT_S
+    beat_s: float = BEAT_S - TICK_S
+    """A Beat leaves at the tick behind this. More than BEAT_S apart, ages above AGE_UNSAID_S would be said at rest."""
     beat_answer_s: float = GATEWAY_SILENCE_S
     """Time without a BeatAnswer after which the partition's matcher counts as absent."""
     unheard_s: float = UNHEARD_S

@@ -4,12 +4,15 @@ Stands for: connections, unidentified, violation
 """
 
 from ipaddress import ip_network
+from itertools import pairwise
 
 import pytest
 from coldnotify_common.security.publish_rights import NO_NAME, PublishRight
 from coldnotify_gateway.core import Gateway, Limits, Produce, SessionState, Violation
+from coldnotify_gateway.core.limits import TICK_S
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import PAGE_WORKING, BeatAnswer, Closed, Item, Opened, Page
+from coldnotify_schemas.internal_protocol import BEAT_S
 from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_testkit.device_frames import ack, hello, ping, register
 from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble, beat_answer, fan_out
@@ -463,6 +466,15 @@ def test_beats_of_all_partitions_leave_in_one_round(bench):
         bench.later(0.5)
         in_ticks.append(sum(request.HasField("beat") for request in bench.take_requests()))
     assert sorted(in_ticks)[-2:] == [0, 4]
+
+
+def test_beats_are_beat_s_apart_at_most(bench):
+    bench.live(hello(keepalive_s=3600))
+    sent_s = []
+    for _ in range(100):
+        bench.later(TICK_S + 0.01)
+        sent_s += [bench.now_s for request in bench.take_requests() if request.HasField("beat")]
+    assert 4.5 < max(later - before for before, later in pairwise(sent_s)) <= BEAT_S
 
 
 def test_a_matcher_that_does_not_answer_beats_is_away(bench):
