@@ -5,7 +5,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -222,9 +222,15 @@ class Campaign:
 
     def do_steps(self) -> None:
         """Does the schedule's steps, at their times."""
+        self._play(self._schedule.steps)
+
+    def _play(self, steps: Iterable[ScheduledStep], is_over: Callable[[], bool] = lambda: False) -> None:
+        """Does the steps, each so long after now; those that are left when it is over are not done."""
         begin_s = time.monotonic()
-        for step in self._schedule.steps:
+        for step in steps:
             while (left_s := begin_s + step.at_s - time.monotonic()) > 0:
+                if is_over():
+                    return
                 self._look_after()
                 self._pause(min(left_s, _LOOK_S))
             begin_s += self._hold(step)

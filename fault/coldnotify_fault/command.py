@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coldnotify_schemas.topics import DEFAULT_PREFIX
 
-from coldnotify_fault import campaign, report, side_by_side
+from coldnotify_fault import campaign, moving, report, side_by_side
 from coldnotify_fault.schedule import BROKERS, DEVICES, RAW_DEVICES, CampaignSchedule, FaultKind, schedule
 
 _VIOLATIONS_SHOWN = 20
@@ -59,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=1,
         help="2: another one beside it in the same Kafka, under its own prefix and schedule (1)",
     )
+    parser.add_argument(
+        "--move", action="store_true", help="in the middle all moves to more partitions: coldnotify topics copy"
+    )
     parser.add_argument("--directory", type=Path, help="where logs and histories go (a temporary one)")
     parser.add_argument("--keep", action="store_true", help="keep them also when all is well")
     parser.add_argument("--report", type=Path, help="write the table into this .md file, and as JSON beside it")
@@ -66,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.seconds <= 0 or chosen.fault_every <= 0 or chosen.publishes <= 0:
         parser.error("--seconds, --fault-every, --publishes: must be above 0")
+    if chosen.move and (chosen.brokers, chosen.installations, chosen.only) != (1, 1, list(FaultKind)):
+        parser.error("--move: has one installation, one Kafka node, and kinds of fault of its own")
     directory = chosen.directory or Path(tempfile.mkdtemp(prefix="coldnotify-fault-"))
     rows = []
     clean = True
@@ -78,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for plan in plans:
                     _show(plan)
                 continue
-            outcomes = _run(plans, directory / f"seed-{seed}", keep=chosen.keep)
+            outcomes = _run(plans, directory / f"seed-{seed}", keep=chosen.keep, moves=chosen.move)
             clean = clean and bool(outcomes) and all(outcome.clean for outcome in outcomes)
             rows += [report.row_of(outcome) for outcome in outcomes]
             if chosen.report:
@@ -95,6 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _plan(seed: int, kinds: list[FaultKind], chosen: argparse.Namespace) -> CampaignSchedule:
+    if chosen.move:
+        rates = {"fault_every_s": chosen.fault_every, "publishes_per_s": chosen.publishes}
+        return moving.plan(seed, chosen.seconds, raw_devices=chosen.raw_devices, **rates)
     return schedule(
         seed,
         chosen.seconds,
@@ -106,14 +114,18 @@ def _plan(seed: int, kinds: list[FaultKind], chosen: argparse.Namespace) -> Camp
     )
 
 
-def _run(plans: list[CampaignSchedule], directory: Path, *, keep: bool) -> list[campaign.SeedOutcome]:
+def _run(plans: list[CampaignSchedule], directory: Path, *, keep: bool, moves: bool) -> list[campaign.SeedOutcome]:
     """Runs one installation, or two; returns no outcome if that could not be done."""
     plan = plans[0]
     faults = sum(sum(one.faults().values()) for one in plans)
     print(f"seed {plan.seed}: {plan.seconds:g} s, {faults} faults ...", flush=True)
     try:
         stop = threading.Event()
-        if len(plans) == 1:
+        if moves:
+            outcome, pause_s = moving.run(plan, directory, stop)
+            print(f"seed {plan.seed}: publishers waited {pause_s:.1f} s at most", flush=True)
+            outcomes = [outcome]
+        elif len(plans) == 1:
             outcomes = [campaign.run(plan, directory, stop)]
         else:
             outcomes = side_by_side.run(plan, plans[1], directory, stop)

@@ -131,6 +131,7 @@ class Services:
                 f"--gateway-port={own}",
                 f"--gateway-http-port={http}",
                 "--gateway-web-port=0",
+                "--gateway-mqtt-port=0",
                 "--gateway-ask-again-s=2",
                 retentions,
             ]

@@ -51,6 +51,8 @@ def test_bad_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--seconds=0"])
     with pytest.raises(SystemExit):
         main(["--brokers=2"])
+    with pytest.raises(SystemExit):
+        main(["--move", "--installations=2"])
 
 
 def test_the_steps_of_a_seed_can_be_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
