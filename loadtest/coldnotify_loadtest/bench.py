@@ -14,12 +14,12 @@ from typing import Any
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter, per_delivery_us
 from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
-from coldnotify_loadtest.servers import PEER_SERVERS, ColdNotify, Server
+from coldnotify_loadtest.servers import OWN_SERVERS, PEER_SERVERS, Server
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.swarm_process import Counts
 from coldnotify_loadtest.tables import Shape
 
-SERVERS: tuple[type[Server], ...] = (ColdNotify, *PEER_SERVERS)
+SERVERS: tuple[type[Server], ...] = (*OWN_SERVERS, *PEER_SERVERS)
 READY_S = 300.0
 _SETTLE_S = 2.0
 """After so long without a delivery, missing ones will not come: they were replaced by newer versions."""

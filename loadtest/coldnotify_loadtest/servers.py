@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -418,6 +419,32 @@ class ColdNotify(Server):
         )
 
 
+class ColdNotifyMqtt(ColdNotify):
+    """Its devices speak MQTT, with QoS 1; publishers are those of ColdNotify."""
+
+    name = "ColdNotify MQTT"
+    kind = "coldnotify-mqtt"
+
+    def __init__(self, directory: Path, *, gateways: int = 1) -> None:
+        self.mqtt_port = free_port(HOST)
+        super().__init__(directory, gateways=gateways, settings={"gateway-mqtt-port": self.mqtt_port})
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """See Server."""
+        return [(HOST, self.mqtt_port)]
+
+    def target(self, population: Population) -> Target:
+        """See ColdNotify."""
+        return replace(super().target(population), kind=ColdNotify.kind)
+
+
+class ColdNotifyMqtt0(ColdNotifyMqtt):
+    """Likewise, with QoS 0."""
+
+    name = "ColdNotify MQTT QoS 0"
+    kind = "coldnotify-mqtt-0"
+
+
 class Bare(Server):
     """The physical limit: a loop in C that writes to every connection."""
 
@@ -519,6 +546,17 @@ class Mosquitto(Server):
         self.children["mosquitto"] = ServerProcess(argv, directory / "mosquitto.log", listens(self.port))
 
 
+class Mosquitto0(Mosquitto):
+    """The same, its devices with QoS 0."""
+
+    name = "mosquitto QoS 0"
+    kind = "mqtt-0"
+
+    def target(self, population: Population) -> Target:
+        """See Server."""
+        return replace(super().target(population), kind=Mosquitto.kind)
+
+
 class Redis(Server):
     """Redis with an append-only file that is synced every second: pub/sub, values read on reconnect."""
 
@@ -547,7 +585,8 @@ class RedisFsync(Redis):
     _fsync = "always"
 
 
-PEER_SERVERS: tuple[type[Server], ...] = (Nats, NatsKv, NatsKvFsync, Mosquitto, Redis, RedisFsync, Bare)
+OWN_SERVERS: tuple[type[ColdNotify], ...] = (ColdNotify, ColdNotifyMqtt, ColdNotifyMqtt0)
+PEER_SERVERS: tuple[type[Server], ...] = (Nats, NatsKv, NatsKvFsync, Mosquitto, Mosquitto0, Redis, RedisFsync, Bare)
 
 
 def find(program: str) -> str:

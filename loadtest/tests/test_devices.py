@@ -151,7 +151,10 @@ def test_frames_remembered_for_one_device_are_right_for_the_next() -> None:
 
 @pytest.mark.parametrize("cut_at", [1, 5, 20])
 def test_bytes_may_come_in_any_pieces(cut_at: int) -> None:
+    subscribed = b"\x20\x02\x00\x00\x90\x05\x00\x01\x01\x01\x01"
+    by_mqtt = subscribed + publish("a", b"31", 1, retain=False) + publish("a", b"32", 2, retain=False)
     streams = {
+        **dict.fromkeys(("mqtt", "mqtt-0", "coldnotify-mqtt", "coldnotify-mqtt-0"), by_mqtt),
         "coldnotify": welcome(in_sync=True) + caught_up(1) + notification(31, 2) + notification(32, 3),
         "coldnotify-queries": welcome(in_sync=True) + caught_up(1) + notification(31, 2) + notification(32, 3),
         "coldnotify-web": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
@@ -161,9 +164,6 @@ def test_bytes_may_come_in_any_pieces(cut_at: int) -> None:
         "nats": b"INFO {}\r\nPONG\r\nMSG a.b 1 2\r\n31\r\nPING\r\nMSG a.b 1 2\r\n32\r\n",
         "nats-kv": b'INFO {}\r\nMSG _R.x 2 17\r\n{"num_pending":0}\r\nHMSG _D.x 1 b 12 12\r\nNATS/1.0\r\n\r\n\r\n'
         b"MSG $KV.b.k 1 $JS.ACK.s.c.1.1.1.1.0 2\r\n31\r\nMSG $KV.b.k 1 $JS.ACK.s.c.1.2.2.1.0 2\r\n32\r\n",
-        "mqtt": b"\x20\x02\x00\x00\x90\x05\x00\x01\x01\x01\x01"
-        + publish("a", b"31", 1, retain=False)
-        + publish("a", b"32", 2, retain=False),
         "redis": b"%1\r\n$1\r\na\r\n:1\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*1\r\n_\r\n"
         b">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\n31\r\n>3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\n32\r\n",
         "bare": b"!31\n32\n",
@@ -228,6 +228,13 @@ def test_mqtt_subscribes_once_and_acknowledges() -> None:
     assert device.receive(b"\x20\x02\x01\x00") == (b"", ())
     assert is_ready(device), "the broker knows the session"
     assert packet(0x30, b"x" * 200)[:3] == b"\x30\xc8\x01"
+
+
+def test_to_a_gateway_mqtt_says_domain_and_group_in_its_client_id() -> None:
+    device = make("coldnotify-mqtt-0", FEW, 3)
+    assert device.hello().endswith(b"animal.observer/region-2/observer-3")
+    subscribe, _ = device.receive(b"\x20\x02\x00\x00")
+    assert subscribe.endswith(b"\x00\x0aobject-1-2\x00"), "QoS 0, a name in the group"
 
 
 def test_redis_values() -> None:

@@ -13,7 +13,7 @@ import pytest
 from coldnotify_loadtest import servers
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
-from coldnotify_loadtest.servers import PEER_SERVERS, ColdNotify, Server, ServerError
+from coldnotify_loadtest.servers import OWN_SERVERS, PEER_SERVERS, Server, ServerError
 from coldnotify_loadtest.swarm import Swarm, SwarmError
 
 WAIT_S = 120.0
@@ -37,7 +37,7 @@ def _bare_loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("kind", [ColdNotify, *PEER_SERVERS], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [*OWN_SERVERS, *PEER_SERVERS], ids=lambda kind: kind.name)
 def test_every_device_is_reached_also_after_a_storm(kind: type[Server], tmp_path: Path) -> None:
     if missing := kind.missing():
         pytest.skip(f"not installed: {', '.join(missing)} (loadtest/peers/install)")

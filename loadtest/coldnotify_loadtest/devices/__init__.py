@@ -8,7 +8,7 @@ from typing import Protocol
 
 from coldnotify_loadtest.devices.bare import BareDevice
 from coldnotify_loadtest.devices.coldnotify import ColdNotifyDevice
-from coldnotify_loadtest.devices.mqtt import MqttDevice
+from coldnotify_loadtest.devices.mqtt import MqttDevice, MqttDevice0, MqttToColdNotify, MqttToColdNotify0
 from coldnotify_loadtest.devices.nats import KvDevice, NatsDevice
 from coldnotify_loadtest.devices.queries import QueryDevice
 from coldnotify_loadtest.devices.redis import RedisDevice
@@ -47,6 +47,9 @@ KINDS: dict[str, type] = {
     "nats": NatsDevice,
     "nats-kv": KvDevice,
     "mqtt": MqttDevice,
+    "mqtt-0": MqttDevice0,
+    "coldnotify-mqtt": MqttToColdNotify,
+    "coldnotify-mqtt-0": MqttToColdNotify0,
     "redis": RedisDevice,
     "bare": BareDevice,
 }

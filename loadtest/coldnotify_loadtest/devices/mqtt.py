@@ -1,4 +1,4 @@
-"""A device of an MQTT 3.1.1 broker's: a persistent session, QoS 1, retained messages. Pure."""
+"""A device that speaks MQTT 3.1.1: a persistent session, retained messages. Pure."""
 
 import struct
 
@@ -64,6 +64,8 @@ class MqttDevice:
     """Subscribes once; afterwards the broker knows it by its client id. One without that memory subscribes again."""
 
     __slots__ = ("_buffer", "_number", "_population", "_subscribed", "_unanswered", "closed", "ready")
+    qos = 1
+    """What it asks for."""
 
     def __init__(self, population: Population, number: int) -> None:
         self._population, self._number = population, number
@@ -76,7 +78,16 @@ class MqttDevice:
     def hello(self) -> bytes:
         """CONNECT to the session that the broker kept."""
         self._buffer, self.ready, self.closed = b"", False, ""
-        return connect(self._population.client(self._number), clean=False)
+        return connect(self.client_id(), clean=False)
+
+    def client_id(self) -> str:
+        """Returns its client identifier."""
+        return self._population.client(self._number)
+
+    def topics(self) -> list[str]:
+        """Returns the topics that it subscribes to."""
+        block = self._population.block_of(self._number)
+        return [topic(self._population, block, n) for n in range(self._population.registrations)]
 
     def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
         """See Device. Every PUBLISH is acknowledged at once."""
@@ -112,12 +123,41 @@ class MqttDevice:
         return PINGREQ
 
     def _subscribe(self) -> bytes:
-        block = self._population.block_of(self._number)
-        topics = [topic(self._population, block, n) for n in range(self._population.registrations)]
+        topics = self.topics()
         packets = b""
         self._unanswered = 0
         for at in range(0, len(topics), _TOPICS_A_SUBSCRIBE):
             self._unanswered += 1
-            filters = b"".join(text(one) + b"\x01" for one in topics[at : at + _TOPICS_A_SUBSCRIBE])
+            filters = b"".join(text(one) + bytes((self.qos,)) for one in topics[at : at + _TOPICS_A_SUBSCRIBE])
             packets += packet(0x82, struct.pack("!H", self._unanswered) + filters)
         return packets
+
+
+class MqttDevice0(MqttDevice):
+    """Likewise, with QoS 0."""
+
+    __slots__ = ()
+    qos = 0
+
+
+class MqttToColdNotify(MqttDevice):
+    """A device of a gateway: its client identifier says domain and group, its topics are names in them."""
+
+    __slots__ = ()
+
+    def client_id(self) -> str:
+        """See MqttDevice."""
+        population = self._population
+        group = population.group(population.block_of(self._number))
+        return f"{population.domain}/{group}/{population.client(self._number)}"
+
+    def topics(self) -> list[str]:
+        """See MqttDevice."""
+        return list(self._population.objects(self._population.block_of(self._number)))
+
+
+class MqttToColdNotify0(MqttToColdNotify):
+    """Likewise, with QoS 0."""
+
+    __slots__ = ()
+    qos = 0

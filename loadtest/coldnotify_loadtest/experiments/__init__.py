@@ -11,6 +11,7 @@ from coldnotify_loadtest.experiments.home import HOME
 from coldnotify_loadtest.experiments.horizontal import HORIZONTAL
 from coldnotify_loadtest.experiments.isolation import ISOLATION
 from coldnotify_loadtest.experiments.kills import KILLS
+from coldnotify_loadtest.experiments.mqtt_publishing import MQTT_PUBLISHING
 from coldnotify_loadtest.experiments.partitions import PARTITIONS
 from coldnotify_loadtest.experiments.peers import PEERS
 from coldnotify_loadtest.experiments.pipeline import CONFLATION, MATCHER
@@ -31,6 +32,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, KILLS, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
         *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, PRIORITY),
-        *(STRANGERS, HORIZONTAL, HOME, PARTITIONS, SPLIT_MERGE, COPY),
+        *(STRANGERS, HORIZONTAL, HOME, PARTITIONS, SPLIT_MERGE, COPY, MQTT_PUBLISHING),
     )
 }

@@ -1,22 +1,31 @@
-"""Scale: idle connections over several gateways, what each weighs, and one publish to all of them."""
+"""Scale: idle connections, over several gateways or at a peer, what each weighs, and one publish to all of them."""
 
 import time
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.tables import Shape
+from coldnotify_loadtest.servers import ColdNotify, Server
+from coldnotify_loadtest.tables import SERVER, Shape
 
 _CONNECT_S = 1800.0
 
 
 def run(bench: BenchRun) -> None:
-    """Memory is of the gateways' own pages, after all are complete, minus before the first."""
+    """Memory is of the own pages of the processes that hold connections: after all are complete, minus before."""
+    for kind in bench.servers():
+        directory = bench.new_directory()
+        if issubclass(kind, ColdNotify):
+            _measure(bench, kind(directory, gateways=bench["gateways"]))
+        else:
+            _measure(bench, kind(directory))
+
+
+def _measure(bench: BenchRun, one: Server) -> None:
     clients = bench["clients"]
     population = Population(fan_out=clients, registrations=bench["registrations"])
     with (
-        ColdNotify(bench.new_directory(), gateways=bench["gateways"]) as server,
+        one as server,
         bench.load(server, population, clients, add=False) as (swarm, publisher),
     ):
         before = Meter(server.roles()).read()
@@ -29,13 +38,14 @@ def run(bench: BenchRun) -> None:
         connected_s = (counts.last_ready_ns - begun_ns) / 1e9
         time.sleep(bench["idle_s"])
         used = meter.read()
-        grown = used["gateway"]["memory_mib"] - before["gateway"]["memory_mib"]
+        holder = "gateway" if "gateway" in used else "server"
+        grown = used[holder]["memory_mib"] - before[holder]["memory_mib"]
         row = {
             **identity(server),
             "clients": clients,
-            "gateways": bench["gateways"],
+            "gateways": len(server.roles()[holder]),
             "connected_s": round(connected_s, 2),
-            "gateway_bytes_a_connection": round(grown * 2**20 / clients),
+            "bytes_a_connection": round(grown * 2**20 / clients),
             "used": used,
         }
         for publish in range(bench["publishes"]):
@@ -57,10 +67,10 @@ def seconds(parameters: Parameters) -> float:
 _TABLES = (
     Shape(
         "Idle connections, one publish to all",
-        {"clients": "clients", "gateways": "gateways"},
+        {**SERVER, "clients": "clients", "gateways": "gateways"},
         {
             "connected in s": "connected_s",
-            "gateway bytes a connection": "gateway_bytes_a_connection",
+            "bytes a connection": "bytes_a_connection",
             "a publish reaches all, s": "all_reached_s",
             "median ms": "p50_ms",
         },
@@ -77,6 +87,7 @@ SCALE = Experiment(
         "idle_s": 10,
         "publishes": 5,
         "processes": 6,
+        "servers": ColdNotify.name,
     },
     {"clients": 200, "gateways": 2, "idle_s": 1, "publishes": 2, "processes": 2},
     seconds,
