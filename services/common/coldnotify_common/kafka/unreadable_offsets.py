@@ -102,6 +102,8 @@ class GapSearch:
             {
                 **{name: value for name, value in config.items() if name not in _OPTIONS_OF_ITS_OWN},
                 "enable.partition.eof": True,
+                # A client that began anew elsewhere would find other records than it was asked for.
+                "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 20,
                 "fetch.error.backoff.ms": 10,
                 "statistics.interval.ms": _STATISTICS_MS,

@@ -73,6 +73,20 @@ def test_a_gap_ends_with_the_last_record_that_cannot_be_read(
         assert gap.reason.startswith("cannot be read: ")
 
 
+@pytest.mark.kafka
+def test_a_record_that_lies_is_no_proof_of_itself(fresh_kafka: EmbeddedBroker) -> None:
+    """Who begins anew at the first record, where an offset does not exist, finds the same record again."""
+    config = consumer_config(ServiceSettings(kafka=fresh_kafka.bootstrap), "search")
+    search = GapSearch({**config, "auto.offset.reset": "earliest"}, lambda: False)
+    try:
+        write(fresh_kafka.bootstrap, TOPIC, 1, [misplaced((1 << 31) - 1)])
+        gap = search.find(TOPIC, 1, 0)
+        assert gap is not None
+        assert (gap.start, gap.next) == (0, 1)
+    finally:
+        search.close()
+
+
 class AnsweredLate(Consumer):
     """Of two assignments one hears first what Kafka says of an offset that was asked for before: there is none."""
 
