@@ -8,6 +8,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class WillEnd(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WILL_UNSAID: _ClassVar[WillEnd]
+    WILL_PUBLISH: _ClassVar[WillEnd]
+    WILL_DROP: _ClassVar[WillEnd]
+    WILL_WAIT: _ClassVar[WillEnd]
+
 class Log(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LOG_UNSAID: _ClassVar[Log]
@@ -21,6 +28,10 @@ class PageKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PAGE_WORKING: _ClassVar[PageKind]
     PAGE_ASK_ANEW: _ClassVar[PageKind]
     PAGE_AHEAD: _ClassVar[PageKind]
+WILL_UNSAID: WillEnd
+WILL_PUBLISH: WillEnd
+WILL_DROP: WillEnd
+WILL_WAIT: WillEnd
 LOG_UNSAID: Log
 LOG_1H: Log
 LOG_1D: Log
@@ -119,14 +130,30 @@ class Open(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., interests: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[OpenStream, _Mapping]]] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
 
 class Kept(_message.Message):
-    __slots__ = ("clean", "expiry_s", "protocol")
+    __slots__ = ("clean", "expiry_s", "protocol", "will")
     CLEAN_FIELD_NUMBER: _ClassVar[int]
     EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    WILL_FIELD_NUMBER: _ClassVar[int]
     clean: bool
     expiry_s: int
     protocol: str
-    def __init__(self, clean: _Optional[bool] = ..., expiry_s: _Optional[int] = ..., protocol: _Optional[str] = ...) -> None: ...
+    will: Will
+    def __init__(self, clean: _Optional[bool] = ..., expiry_s: _Optional[int] = ..., protocol: _Optional[str] = ..., will: _Optional[_Union[Will, _Mapping]] = ...) -> None: ...
+
+class Will(_message.Message):
+    __slots__ = ("topic", "payload", "retain", "qos", "delay_s")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    RETAIN_FIELD_NUMBER: _ClassVar[int]
+    QOS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_S_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    payload: bytes
+    retain: bool
+    qos: int
+    delay_s: int
+    def __init__(self, topic: _Optional[str] = ..., payload: _Optional[bytes] = ..., retain: _Optional[bool] = ..., qos: _Optional[int] = ..., delay_s: _Optional[int] = ...) -> None: ...
 
 class KeptSet(_message.Message):
     __slots__ = ("present", "filters", "complete")
@@ -219,16 +246,18 @@ class CheckDigest(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
 
 class Leave(_message.Message):
-    __slots__ = ("complete", "epoch", "streams", "expiry_s")
+    __slots__ = ("complete", "epoch", "streams", "expiry_s", "will")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
+    WILL_FIELD_NUMBER: _ClassVar[int]
     complete: int
     epoch: int
     streams: _containers.RepeatedCompositeFieldContainer[CompleteStream]
     expiry_s: int
-    def __init__(self, complete: _Optional[int] = ..., epoch: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., expiry_s: _Optional[int] = ...) -> None: ...
+    will: WillEnd
+    def __init__(self, complete: _Optional[int] = ..., epoch: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., expiry_s: _Optional[int] = ..., will: _Optional[_Union[WillEnd, str]] = ...) -> None: ...
 
 class Disconnect(_message.Message):
     __slots__ = ("reason",)

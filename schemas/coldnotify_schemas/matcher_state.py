@@ -17,6 +17,8 @@ FORMAT_WITH_FILTERS = 3
 """Format of a bucket with filters, and of a session record of a client whose set is kept: see `SessionRecord.kept`."""
 EXPIRY_NEVER = (1 << 32) - 1
 """Session Expiry Interval of a set that does not expire."""
+WILL_BUCKET = "will"
+"""Stands in the place of a bucket's number in the key of a WillRecord."""
 BUCKET_OBJECTS_MAX = 64
 """Objects in one record of the registrations topic: a change rewrites one small record, not a client's whole set."""
 CHANNEL_BUCKETS = 1024
@@ -139,6 +141,52 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The protocol of a client that keeps nothing itself: its set and cursors are here alone; empty: it keeps them."""
     expiry_s: int = 0
     """Seconds that a kept set outlives its session; 0: it ends with it; EXPIRY_NEVER: for good."""
+
+
+class StoredWill(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The will of one session, which is published when that ends."""
+
+    gateway: str
+    """Gateway of its session: an id of 16 hex digits."""
+    session: int
+    begun: int
+    """Unix time in ms."""
+    topic: str
+    payload: bytes = b""
+    retain: bool = False
+    qos: int = 0
+    delay_s: int = 0
+    due: int = 0
+    """Unix time in ms at which it is published; 0: its session goes on."""
+    waits: bool = False
+    """It falls away if its client is back by then."""
+    version: int = -1
+    """The version that it is published as; 0 for a message. -1: that is not decided."""
+    incarnation: int = 0
+    """The version's."""
+
+
+class WillRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A client's wills; key domain/group/client/will, in the topic of registrations.
+
+    If all are over it says so for some time, because a request from before may be handled again.
+    """
+
+    format: int
+    generation: int
+    applied: int
+    """The offset in the requests topic of the last request that concerns them."""
+    now: StoredWill | None = None
+    """The will of the latest session."""
+    owed: list[StoredWill] = []
+    """Those that are to be published, as it is decided in them."""
+    over: int = 0
+    """Unix time in ms since which all are over; 0: they are not."""
+
+
+def is_wills_key(key: str) -> bool:
+    """Returns true if a key of the registrations topic is that of a client's wills, where it is one of that topic."""
+    return key.endswith(f"/{WILL_BUCKET}")
 
 
 class ChannelsRecord(msgspec.Struct, frozen=True):

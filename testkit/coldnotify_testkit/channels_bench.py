@@ -13,7 +13,13 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import channel_hash, channel_text
-from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import (
+    ChannelsRecord,
+    RegistrationsRecord,
+    SessionRecord,
+    WillRecord,
+    is_wills_key,
+)
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.partition_turns import NextTurn, endless
@@ -79,6 +85,9 @@ class ChannelsBench:
         engine.state.rules = self.rules
         engine.loading.start(None)
         for key, value in self.stored[TOPICS.registrations].items():
+            if is_wills_key(key):
+                engine.loading.load_will(key, msgspec.json.decode(value, type=WillRecord), applied_counts=True)
+                continue
             engine.loading.load_registrations(
                 key, msgspec.json.decode(value, type=RegistrationsRecord), applied_counts=True
             )
@@ -148,6 +157,8 @@ class ChannelsBench:
             self._write(write)
         if writes_lost is not None or told_lost:
             return step
+        if step.fence:
+            self.engine.pass_fence()
         for inbox, record in step.inboxes:
             if record.gateway:
                 assert INBOX[record.gateway] == inbox

@@ -189,7 +189,8 @@ class EngineBench:
 
     def make_durable(self, step: Step, writes_lost: int = 0, inboxes_lost: int = 0) -> None:
         """Carries out a step. The last writes and the last inbox records may be lost, as in a crash."""
-        writes = [*step.state, *step.seals, *step.tombstones]
+        fence = [self.partition.claim_again()] if step.fence else []
+        writes = [*step.state, *step.seals, *fence, *step.tombstones]
         for write in writes[: len(writes) - writes_lost]:
             self.log.write(write)
         for inbox, record in step.inboxes[: len(step.inboxes) - inboxes_lost]:
@@ -218,6 +219,14 @@ class EngineBench:
             raise AssertionError(f"the engine does not come to rest: {step}")
         self.commit()
         return first
+
+    def later(self, ms: int) -> None:
+        """Time passes, and the matcher does not run."""
+        self.now_ms += ms
+
+    def handle_again(self, committed: tuple[int, int | None]) -> None:
+        """Goes back to an earlier commit: the next matcher handles again what came since."""
+        self.committed = committed
 
     def tick(self, ms: int) -> Step:
         """Time passes."""

@@ -62,7 +62,9 @@ class KeptDevice:
     page_bytes: int = 0
     requests: int = 0
 
-    def connect(self, *, clean: bool = False, expiry_s: int = HOUR_S) -> KeptDevice:
+    def connect(
+        self, *, clean: bool = False, expiry_s: int = HOUR_S, will: internal_pb2.Will | None = None
+    ) -> KeptDevice:
         """Begin a session, whatever there was."""
         self.gateway.forget(self)
         self.session = self.gateway.next_session()
@@ -71,7 +73,7 @@ class KeptDevice:
         self.filters, self.present, self.live, self.closed = {}, None, False, None
         self.told, self.answered, self.waiting, self.pages = [], [], None, 0
         self.complete = self.acked = None
-        self.kept = internal_pb2.Kept(clean=clean, expiry_s=expiry_s, protocol="mqtt 5.0")
+        self.kept = internal_pb2.Kept(clean=clean, expiry_s=expiry_s, protocol="mqtt 5.0", will=will)
         self.ask = 1
         self._open(internal_pb2.Open(ask=1, kept=self.kept, page_bytes=self.page_bytes))
         return self
@@ -115,9 +117,9 @@ class KeptDevice:
         hashes = map(filter_hash, texts)
         self._request(unregister=wire_pb2.Unregister(request=self.requests, interests=hashes))
 
-    def leave(self, *, expiry_s: int | None = None) -> None:
-        """End the session."""
-        self._request(leave=internal_pb2.Leave(complete=self.acked, epoch=EPOCH, expiry_s=expiry_s))
+    def leave(self, *, expiry_s: int | None = None, will: internal_pb2.WillEnd = internal_pb2.WILL_DROP) -> None:
+        """End the session. `will`: what becomes of its will."""
+        self._request(leave=internal_pb2.Leave(complete=self.acked, epoch=EPOCH, expiry_s=expiry_s, will=will))
         self.gateway.forget(self)
 
     def is_present(self) -> bool:

@@ -62,6 +62,18 @@ class Generations:
         drop all records of a lower generation."""
         self.highest = max(self.highest, generation)
 
+    def is_claim_again(self, value: bytes | None, now_ms: int) -> bool:
+        """Returns true if a record under the claims' key is this run's claim, and no higher one has come before. Raises
+        UnreadableState."""
+        if value is None or not self.is_read_back:
+            return False
+        record = parse_generation(value, now_ms)
+        return record.owner == self._owner and record.generation == self.claimed
+
+    def claim_again(self, requests_topic_changed: bool) -> ProducedRecord:
+        """Returns the record that states this run's claim again."""
+        return self._record(self.claimed, requests_topic_changed)
+
     def on_record(self, value: bytes | None, now_ms: int, phase: OwningPhase) -> None:
         """Handle a record under the claims' key. Raises TakenOver, and UnreadableState."""
         if value is None:

@@ -197,8 +197,9 @@ class MatcherPartition(JobPartition):
         return request
 
     def needs_barrier(self, request: internal_pb2.Request) -> bool:
-        """Returns true if its answer promises the newest version."""
-        return request.WhichOneof("body") in _NEED_BARRIER
+        """Returns true if its answer promises the newest version, or if a will follows what its client published."""
+        kind = request.WhichOneof("body")
+        return kind in _NEED_BARRIER or (kind == "leave" and request.leave.will == internal_pb2.WILL_PUBLISH)
 
     def needs_log(self, request: internal_pb2.Request) -> str | None:
         """Returns the log of channels that its answer promises to have been read."""
@@ -269,7 +270,12 @@ class MatcherPartition(JobPartition):
         """Returns the engine's step and repairs; then seals; then tombstones and inbox records."""
         step = self.engine.take_step(now_ms)
         rest = [*step.tombstones, *_inbox_writes(self._names.notifications, step)]
-        return Outputs([*step.state, *self.take_repairs()], rest, step.seals)
+        seals = [*step.seals, *([self.claim_again()] if step.fence else [])]
+        return Outputs([*step.state, *self.take_repairs()], rest, seals)
+
+    def claim_again(self) -> ProducedRecord:
+        """Returns the record that states the claim again."""
+        return self._generations.claim_again(self.requests_topic_changed)
 
     def take_counts(self) -> dict[str, int]:
         """Returns the engine's events since the last call."""

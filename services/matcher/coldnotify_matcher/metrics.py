@@ -141,6 +141,8 @@ OTHER_EVENTS = {
     "announced_anew": (
         "Sessions of clients with queries to be caught up after a takeover, because their sets are computed again"
     ),
+    "wills_published": "Wills published, because their sessions ended otherwise than by their clients' word",
+    "wills_not_published": "Wills dropped: their channels' topic is missing, or they are larger than is allowed by now",
     "messages_moved": "Records of channels moved out of a wrong partition",
     "channel_pages": "Catch-up pages of channels made for sessions",
     "channels_registered": "Registrations of channels added",

@@ -11,6 +11,7 @@ from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.partitioner import home_of
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.engine.inputs.operating import KINDS as OF_AN_OPERATOR
@@ -79,6 +80,8 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
             if len(request.open.kept.protocol) > PROTOCOL_CHARS_MAX:
                 count = len(request.open.kept.protocol)
                 raise UnreadableState(f"protocol: has {count} characters (at most {PROTOCOL_CHARS_MAX})")
+            if request.open.kept.HasField("will"):
+                _check_will(request.open.kept.will)
         case "register":
             _check_objects("objects", request.register.objects)
             _check_interests(request.register.interests)
@@ -103,6 +106,12 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
                 _check_acks(stream)
         case "beat" if request.beat.generation > generation_max(now_ms):
             raise UnreadableState(f"generation: {request.beat.generation} takeovers cannot have been")
+
+
+def _check_will(will: internal_pb2.Will) -> None:
+    _check_objects("will topic", [will.topic])
+    if len(will.payload) > LARGEST_PAYLOAD_BYTES:
+        raise UnreadableState(f"will payload: has {len(will.payload)} bytes (at most {LARGEST_PAYLOAD_BYTES})")
 
 
 def _check_unsettled(said: wire_pb2.Unsettled) -> None:

@@ -16,15 +16,19 @@ from coldnotify_schemas.matcher_state import (
     FORMAT,
     FORMAT_WITH_FILTERS,
     GENERATION_KEY,
+    WILL_BUCKET,
     ChannelsRecord,
     GenerationRecord,
     RegistrationsRecord,
     SessionRecord,
     StoredInterest,
+    StoredWill,
+    WillRecord,
     generation_max,
 )
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, REGISTRATIONS_MAX, UNSETTLED_ERROR_BYTES_MAX
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES
 from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_streams.errors import NewerFormat
 from msgspec.structs import replace
@@ -42,6 +46,7 @@ _EPOCH_MAX = (1 << 32) - 1
 _IDENTIFIER_MAX = (1 << 32) - 1
 _FAILURES_MAX = (1 << 32) - 1
 _RETENTIONS = {retention.value: retention for retention in Retention}
+_WILL_BUCKET = WILL_BUCKET.encode()
 _GENERATION_KEY = GENERATION_KEY.encode()
 
 R = TypeVar("R")
@@ -59,6 +64,7 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head)
 _registrations = msgspec.json.Decoder(RegistrationsRecord)
 _session = msgspec.json.Decoder(SessionRecord)
+_wills = msgspec.json.Decoder(WillRecord)
 _generation = msgspec.json.Decoder(GenerationRecord)
 _channels = msgspec.json.Decoder(ChannelsRecord)
 
@@ -82,8 +88,11 @@ def check_client_key(key: bytes) -> str:
 
 
 def check_bucket_key(key: bytes) -> str:
-    """Returns the key of a registrations record, if it is domain/group/client/bucket. Raises UnreadableState."""
+    """Returns the key of a registrations record, if it is domain/group/client/bucket, or that of a client's wills.
+    Raises UnreadableState."""
     client, _, bucket = key.rpartition(b"/")
+    if bucket == _WILL_BUCKET:
+        return f"{check_client_key(client)}/{WILL_BUCKET}"
     number = whole_number(bucket, REGISTRATIONS_MAX - 1)
     if number is None or b"%d" % number != bucket:
         raise UnreadableState(f"key: {key[:80]!r} does not end with the number of a bucket")
@@ -162,6 +171,33 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     except InvalidName as error:
         raise UnreadableState(f"objects or interests: {error}") from None
     return _clipped(record, now_ms)
+
+
+def parse_wills(value: bytes, now_ms: int) -> WillRecord:
+    """Returns the wills in a record. Raises UnreadableState, NewerFormat."""
+    generation_of(value, now_ms, newest_format=FORMAT_WITH_FILTERS)
+    record = _decode(_wills, value)
+    _check("applied", record.applied, -1, OFFSET_MAX)
+    _check("over", record.over, 0, OFFSET_MAX)
+    for one in (*record.owed, *([] if record.now is None else [record.now])):
+        _check_will(one)
+    return record
+
+
+def _check_will(one: StoredWill) -> None:
+    if len(one.gateway) != _GATEWAY_DIGITS or not all(digit in "0123456789abcdef" for digit in one.gateway):
+        raise UnreadableState(f"gateway: {one.gateway[:80]!r} is not 16 hex digits")
+    _check("session", one.session, 0, (1 << 32) - 1)
+    _check("begun", one.begun, 0, OFFSET_MAX)
+    _check("due", one.due, 0, OFFSET_MAX)
+    _check("delay_s", one.delay_s, 0, (1 << 32) - 1)
+    _check("version", one.version, -1, OFFSET_MAX)
+    _check("incarnation", one.incarnation, 0, OFFSET_MAX)
+    _check("payload", len(one.payload), 0, LARGEST_PAYLOAD_BYTES)
+    try:
+        check_object(one.topic, "topic")
+    except InvalidName as error:
+        raise UnreadableState(str(error)) from None
 
 
 def _clipped(record: RegistrationsRecord, now_ms: int) -> RegistrationsRecord:

@@ -9,6 +9,8 @@ from coldnotify_schemas.matcher_state import (
     ChannelsRecord,
     RegistrationsRecord,
     SessionRecord,
+    WillRecord,
+    is_wills_key,
 )
 from coldnotify_streams.core.events import JobRecord, Takeover
 from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, Ends
@@ -33,6 +35,7 @@ from coldnotify_matcher.state_records import (
     parse_channels,
     parse_registrations,
     parse_session,
+    parse_wills,
 )
 
 
@@ -58,6 +61,7 @@ class StoredState:
         """Records that could not be handled."""
         self._buckets: Merged[RegistrationsRecord] = Merged()
         self._sessions: Merged[SessionRecord] = Merged()
+        self._wills: Merged[WillRecord] = Merged()
         self._to_rewrite: dict[tuple[str, str], None] = {}
         """Keys whose newest record is unreadable or superseded, as (topic, key). Compaction would keep only that
         record, so it is overwritten once the partition is owned."""
@@ -123,12 +127,17 @@ class StoredState:
             counts = bucket.generation >= since
             if self._is_believed(self._names.registrations, key, bucket, ends, takeover, applied_counts=counts):
                 self._engine.loading.load_registrations(key, bucket, applied_counts=counts)
+        for key, wills in self._wills.winners.items():
+            self._engine.state.handles(key.rpartition("/")[0])
+            counts = wills.generation >= since
+            if self._is_believed(self._names.registrations, key, wills, ends, takeover, applied_counts=counts):
+                self._engine.loading.load_will(key, wills, applied_counts=counts)
         for key, session in self._sessions.winners.items():
             self._engine.state.at = key
             counts = session.generation >= since
             if self._is_believed(self._names.sessions, key, session, ends, takeover, applied_counts=counts):
                 self._engine.loading.load_session(key, session, now_ms, applied_counts=counts)
-        self._buckets, self._sessions = Merged(), Merged()
+        self._buckets, self._sessions, self._wills = Merged(), Merged(), Merged()
         self._logs.forget_stored()
 
     def rewrite(self) -> None:
@@ -148,7 +157,7 @@ class StoredState:
         self,
         topic: str,
         key: str,
-        record: RegistrationsRecord | SessionRecord,
+        record: RegistrationsRecord | SessionRecord | WillRecord,
         ends: Ends,
         takeover: Takeover | None,
         *,
@@ -184,6 +193,8 @@ class StoredState:
         if topic == self._names.sessions and is_generation_key(key):
             try:
                 self._generations.on_record(value, now_ms, phase)
+                if phase is OwningPhase.OWNED and self._generations.is_claim_again(value, now_ms):
+                    self._engine.pass_fence()
             except UnreadableState as error:
                 self._set_aside(record, str(error), phase)
             return
@@ -209,10 +220,13 @@ class StoredState:
             if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._generations.claimed:
                 self._engine.rewrite(topic, key, was_null=value is None)
             return
-        record: RegistrationsRecord | SessionRecord | ChannelsRecord | None
+        record: RegistrationsRecord | SessionRecord | ChannelsRecord | WillRecord | None
         ended_by = said.by if value is None and isinstance(said, EndedByHeaders) else 0
         check_generation(ended_by, now_ms)
-        if topic == self._names.registrations:
+        if topic == self._names.registrations and is_wills_key(key):
+            record = None if value is None else parse_wills(value, now_ms)
+            newest = self._wills.merge(key, record, ended_by)
+        elif topic == self._names.registrations:
             record = None if value is None else parse_registrations(value, now_ms)
             newest = self._buckets.merge(key, record, ended_by)
         elif topic == self._names.channels_state:

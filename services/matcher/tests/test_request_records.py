@@ -20,6 +20,7 @@ from coldnotify_schemas.internal_pb2 import (
 )
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, INBOXES, PARTITION, PARTITIONS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,10 +38,29 @@ def request(**fields: object) -> Request:
     return Request(**plain | body | fields)  # type: ignore[arg-type]
 
 
+def with_will(**fields: object) -> Request:
+    will = internal_pb2.Will(**{"topic": "a/b", **fields})  # type: ignore[arg-type]
+    return request(open=Open(ask=1, kept=internal_pb2.Kept(will=will)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (with_will(topic=""), "will topic"),
+        (with_will(topic="a" * 256), "will topic"),
+        (with_will(payload=b"x" * (LARGEST_PAYLOAD_BYTES + 1)), "will payload"),
+    ],
+)
+def test_a_will_that_cannot_be_published_is_no_request(wrong: Request, field: str) -> None:
+    with pytest.raises(UnreadableState, match=field):
+        parsed(wrong.SerializeToString())
+
+
 @pytest.mark.parametrize(
     "fine",
     [
         request(),
+        with_will(payload=b"x" * LARGEST_PAYLOAD_BYTES, delay_s=2**32 - 1),
         request(inbox=INBOXES - 1),
         request(open=Open(register=["a"] * OBJECTS_PER_FRAME_MAX, unregister=["x" * 255], cursor=2**64 - 1)),
         request(register=wire_pb2.Register(request=1, objects=["a"])),

@@ -18,6 +18,7 @@ from coldnotify_matcher.state_records import (
     parse_generation,
     parse_registrations,
     parse_session,
+    parse_wills,
 )
 from coldnotify_schemas.interests import Kind
 from coldnotify_schemas.matcher_state import (
@@ -26,8 +27,12 @@ from coldnotify_schemas.matcher_state import (
     RegistrationsRecord,
     SessionRecord,
     StoredInterest,
+    StoredWill,
     UnsettledRecord,
+    WillRecord,
+    is_wills_key,
 )
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES
 from coldnotify_streams.errors import NewerFormat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +43,7 @@ VALUE_PARSERS = (
     partial(parse_generation, now_ms=NOW_MS),
     partial(parse_registrations, now_ms=NOW_MS),
     partial(parse_session, now_ms=NOW_MS, inboxes=4),
+    partial(parse_wills, now_ms=NOW_MS),
     partial(parse_channels, now_ms=NOW_MS),
 )
 PARSERS = (*VALUE_PARSERS, check_bucket_key, check_client_key, check_channels_key)
@@ -88,7 +94,7 @@ def test_round_trips(parse: Callable[[bytes], object], record: object) -> None:
 def test_a_later_format_is_no_garbage() -> None:
     for parse in VALUE_PARSERS:
         with pytest.raises(NewerFormat):
-            parse(b'{"format":%d,"generation":1}' % (4 if parse in VALUE_PARSERS[2:4] else 2))
+            parse(b'{"format":%d,"generation":1}' % (4 if parse in VALUE_PARSERS[2:5] else 2))
 
 
 def test_a_bucket_with_filters_and_a_kept_session_are_of_the_latest_format() -> None:
@@ -165,6 +171,41 @@ def test_a_since_ahead_of_all_clocks_costs_no_registration() -> None:
     found = parse_registrations(msgspec.json.encode(record), NOW_MS)
     assert found.objects == ["a", "b"]
     assert [(one.since, one.failures) for one in found.unsettled or ()] == [(NOW_MS, 2), (5, 0)]
+
+
+STORED_WILL = StoredWill("0123456789abcdef", 1, 5, "a/b")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("gateway", "x"),
+        ("session", -1),
+        ("begun", -1),
+        ("topic", ""),
+        ("topic", "a" * 256),
+        ("payload", b"x" * (LARGEST_PAYLOAD_BYTES + 1)),
+        ("delay_s", -1),
+        ("due", 1 << 63),
+        ("version", -2),
+        ("incarnation", -1),
+    ],
+)
+def test_wills_that_no_matcher_wrote_are_unreadable(field: str, value: object) -> None:
+    wrong = msgspec.structs.replace(STORED_WILL, **{field: value})
+    for record in (WillRecord(3, 1, 7, wrong), WillRecord(3, 1, 7, STORED_WILL, [wrong])):
+        with pytest.raises(UnreadableState, match=field):
+            parse_wills(msgspec.json.encode(record), NOW_MS)
+
+
+def test_wills_are_read_as_they_were_written() -> None:
+    record = WillRecord(3, 1, 7, STORED_WILL, [msgspec.structs.replace(STORED_WILL, payload=b"\xff", version=9)])
+    assert parse_wills(msgspec.json.encode(record), NOW_MS) == record
+    assert check_bucket_key(b"d/g/c/will") == "d/g/c/will"
+    assert is_wills_key("d/g/c/will")
+    assert not is_wills_key("d/g/will/0")
+    with pytest.raises(UnreadableState):
+        check_bucket_key(b"d/g/will")
 
 
 def test_keys() -> None:

@@ -25,6 +25,7 @@ again, and a step that was done in part is done again as a whole, in order.
 from collections.abc import Sequence
 
 from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.matcher_state import is_wills_key
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_streams.core.partition_turns import Spent, never
 
@@ -53,6 +54,7 @@ from coldnotify_matcher.engine.writing.client_records import ClientRecords
 from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 from coldnotify_matcher.engine.writing.repairs import Repairs
 from coldnotify_matcher.engine.writing.strays import Strays
+from coldnotify_matcher.engine.writing.will_records import WillRecords
 
 
 class Engine:
@@ -67,6 +69,7 @@ class Engine:
         self._repairs = Repairs(self.state, self._outbox)
         self._strays = Strays(self.state, self._outbox)
         self._records = ClientRecords(self.state, self._outbox)
+        self._wills = WillRecords(self.state, self._outbox)
         index = Index(self.state)
         self.conflation = Conflation(self.state, index)
         self.retention = ObjectRetention(self.state, self._outbox)
@@ -128,6 +131,7 @@ class Engine:
         Returns the number of handled requests: at least one, and all unless the turn is `spent`. The others come again.
         """
         self.state.spent = spent
+        self.state.wills.at(now_ms)
         handled = self._requests.on_requests(requests, now_ms, spent)
         self._paging.settle(now_ms)
         return handled
@@ -137,11 +141,19 @@ class Engine:
         if topic == self.state.rules.topics.channels_state:
             self.channels.rewrite(key)
             return
+        if topic == self.state.rules.topics.registrations and is_wills_key(key):
+            self._wills.rewrite(key.rpartition("/")[0], was_null=was_null)
+            return
         self._records.rewrite(topic, key, was_null=was_null)
+
+    def pass_fence(self) -> None:
+        """Note that the claim of `Step.fence` has come back from the log: no other one has come before it."""
+        self.state.wills.pass_fence()
 
     def on_tick(self, now_ms: int) -> None:
         """Handle silent gateways, cursors to be stored, clients and objects to be forgotten, as time passes."""
         self.state.at = None
+        self.state.wills.at(now_ms)
         self._upkeep.on_tick(now_ms)
         self.state.members.on_tick(now_ms)
         self.state.filtered.on_tick()
@@ -164,6 +176,7 @@ class Engine:
         """Returns all outputs since the last step."""
         self._repairs.write()
         self._forgetting.forget_expired()
+        self._wills.write(now_ms)
         self._records.write_changed(now_ms)
         self._forgetting.write_sessions()
         self._strays.write()

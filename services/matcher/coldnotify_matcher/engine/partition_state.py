@@ -15,6 +15,7 @@ from coldnotify_matcher.engine.clients.half_sets import HalfSets
 from coldnotify_matcher.engine.clients.kept_cursors import KeptCursors
 from coldnotify_matcher.engine.clients.memberships import Memberships
 from coldnotify_matcher.engine.clients.sessions import NO_ASK, EngineSession
+from coldnotify_matcher.engine.clients.wills import Wills
 from coldnotify_matcher.engine.filtered_groups import FilteredGroups
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
@@ -77,6 +78,7 @@ class PartitionState:
         self.half_sets = HalfSets()
         self.brief = BriefSessions()
         self.kept_cursors = KeptCursors()
+        self.wills = Wills()
         self.expired: dict[RegisteredClient, None] = {}
         """Clients whose kept sets have ended with their sessions: they are to be forgotten."""
         self.channel_logs: dict[Retention, ChannelLog] = {}
@@ -106,11 +108,12 @@ class PartitionState:
         taken, self.refusals = self.refusals, {}
         return taken
 
-    def end_session(self, client: RegisteredClient) -> None:
-        """End the client's session: it is offline from here on."""
+    def end_session(self, client: RegisteredClient, will: int = internal_pb2.WILL_UNSAID) -> None:
+        """End the client's session: it is offline from here on. `will`: a WillEnd."""
         session = client.session
         if session is None:
             return
+        self.wills.end(client.key, session.gateway.id, session.number, will, client.filters.expiry_s)
         stored = client.stored_offline_at
         missed = bool(client.queries) and (stored is None or self.members.missed(client, stored))
         missed |= client.kept and (client.cursor != stored or client in self.dirty_cursors)
@@ -126,7 +129,7 @@ class PartitionState:
         session.gateway.remove(session.number, indexed=session.in_an_index)
         if self.brief.end(client) and not missed:
             self.dirty_cursors[client] = None
-        elif client.worth_keeping:
+        elif self.is_worth_keeping(client):
             self.changed[client] = None
         if client.kept and not client.filters.expiry_s:
             self.expired[client] = None
@@ -265,9 +268,17 @@ class PartitionState:
         gateway.inbox = inbox
         return gateway
 
+    def handles(self, at: At) -> None:
+        """Note what is being handled."""
+        self.at = at
+
+    def is_worth_keeping(self, client: RegisteredClient) -> bool:
+        """Returns true if records of it are kept: of its registrations, or of its will."""
+        return client.worth_keeping or self.wills.has(client.key)
+
     def forget_if_nobody(self, client: RegisteredClient) -> None:
         """Forget a client that is gone and never registered for anything."""
-        if client.session is None and not client.worth_keeping:
+        if client.session is None and not self.is_worth_keeping(client):
             self.drop_client(client)
 
     def forget_if_idle(self, obj: Obj) -> None:

@@ -66,10 +66,22 @@ class KeptOpening:
                 client.place(state.position - 1)
                 client.keep()
                 client.filters.place_channels(NO_EPOCH, NO_CURSOR)
-        self.go_on(client, session, kept)
+        will = kept.will if kept.HasField("will") else None
+        state.wills.begin(client.key, session.gateway.id, session.number, will, offset, goes_on=not ended)
+        self.go_on(offset, client, session, kept)
 
-    def go_on(self, client: RegisteredClient, session: EngineSession, kept: internal_pb2.Kept) -> None:
+    def has_lost_its_will(
+        self, client: RegisteredClient, gateway: int, number: int, request: internal_pb2.Open
+    ) -> bool:
+        """Returns true if an Open announces a session whose will is over: its client must hear so, and say that it is
+        there."""
+        if not request.kept.HasField("will") or not request.again or request.never_opened:
+            return False
+        return self._state.wills.is_over(client.key, gateway, number)
+
+    def go_on(self, offset: int, client: RegisteredClient, session: EngineSession, kept: internal_pb2.Kept) -> None:
         """Note how long the set is kept, and owe the session what was not acknowledged."""
+        self._state.wills.resume(client.key, session.gateway.id, session.number, offset)
         client.keep(kept.protocol or _PROTOCOL, kept.expiry_s)
         self._state.expired.pop(client, None)
         client.filters.make_whole()

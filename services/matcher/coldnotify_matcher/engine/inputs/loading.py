@@ -2,7 +2,8 @@
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.descriptions import KEY_PREFIX
-from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord, WillRecord
+from msgspec.structs import replace
 
 from coldnotify_matcher.engine.clients import unsettled_registrations
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
@@ -14,6 +15,7 @@ from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 from coldnotify_matcher.engine.writing.repairs import Repairs
 from coldnotify_matcher.engine.writing.strays import Strays
+from coldnotify_matcher.engine.writing.will_records import wills_of
 
 
 class Loading:
@@ -67,6 +69,11 @@ class Loading:
             client.registrations_applied = max(client.registrations_applied, record.applied)
             client.registrations_stored = client.registrations_applied
 
+    def load_will(self, key: str, record: WillRecord, *, applied_counts: bool) -> None:
+        """Load a client's wills, the winner among its key's records. `applied_counts`: as above."""
+        ours = wills_of(record if applied_counts else replace(record, applied=-1))
+        self._state.wills.load(key.rpartition("/")[0], ours)
+
     def load_session(self, key: str, record: SessionRecord, now_ms: int, *, applied_counts: bool) -> None:
         """Load a client's session record, the winner among its key's records."""
         state = self._state
@@ -114,6 +121,11 @@ class Loading:
         self._state.announce_anew(client, session)
         self._state.count("doubted")
 
+    def _is_current(self, key: str, gateway: int, number: int) -> bool:
+        client = self._state.clients.get(key)
+        session = None if client is None else client.session
+        return session is not None and (session.gateway.id, session.number) == (gateway, number)
+
     def finish(
         self,
         generation: int,
@@ -131,6 +143,7 @@ class Loading:
         state.rules.ceilings.take_over(state.partition, state.tallies)
         state.filtered.follow(state.filtered.registered)
         self._outbox.tell_all(inboxes)
+        state.wills.take_over(now_ms, self._is_current)
         online = [client for client in state.clients.values() if client.session is not None]
         for client in online:
             session = client.session

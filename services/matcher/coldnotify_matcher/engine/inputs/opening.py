@@ -71,6 +71,13 @@ class Opening:
             self._state.tell_closed(gateway, number, CloseCode.NOT_ALLOWED, reason)
             self._state.forget_if_nobody(client)
             return
+        if self._kept.has_lost_its_will(client, gateway.id, number, request):
+            words = "the will of this session was published, or is not known"
+            self._state.tell_closed(gateway, number, CloseCode.UNKNOWN_SESSION, words)
+            if same:
+                self._state.end_session(client)
+            self._state.forget_if_nobody(client)
+            return
         let_in = request.again and not request.never_opened
         if current is None and not let_in and not self._may_connect(gateway, number, client, now_ms):
             return
@@ -103,7 +110,7 @@ class Opening:
         elif not request.again or (request.never_opened and not same):
             self._kept.begin(offset, client, session, kept, ended=expired or kept.clean)
         else:
-            self._kept.go_on(client, session, kept)
+            self._kept.go_on(offset, client, session, kept)
         if kept is not None:
             self._channels.open_kept(client, session, request, begins=unheard)
         outcome = self._registrations.open(offset, client, session, request)
@@ -121,7 +128,7 @@ class Opening:
             cursor = client.cursor
         elif request.HasField("acked"):
             client.place(max(client.cursor, min(cursor, request.acked)))
-        if client.worth_keeping and not self._state.brief.begin(client, offset, now_ms):
+        if self._state.is_worth_keeping(client) and not self._state.brief.begin(client, offset, now_ms):
             self._state.changed[client] = None
         # The client's digest includes interests that are refused now and then leave its wanted set. A replayed Open
         # cannot be compared, because the client's set is that of later requests, which follow: they came from a client

@@ -108,6 +108,7 @@ class RequestHandler:
                 break
             handled += 1
             self._state.at = self._state.rules.topics.requests, offset
+            self._state.wills.handles(offset)
             if offset not in opens.superseded:
                 self._on_request(offset, request, now_ms, first_open=offset in opens.first)
                 continue

@@ -98,7 +98,7 @@ class StreamRequests:
                 self._state.acknowledge_channels(client, stream.complete, offset)
         if client.kept and leave.HasField("expiry_s"):
             client.keep(client.filters.protocol, leave.expiry_s)
-        self._state.end_session(client)
+        self._state.end_session(client, leave.will)
 
     def on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat, now_ms: int) -> None:
         """Compare a gateway's sessions with ours, and answer with the offset up to which live ones have received

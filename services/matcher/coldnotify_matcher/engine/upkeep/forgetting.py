@@ -129,6 +129,7 @@ class Forgetting:
         state.dirty_cursors.pop(client, None)
         state.kept_cursors.written(client)
         state.expired.pop(client, None)
+        state.wills.expire(client.key)
         self._sessions.append(client)
         for bucket in range(len(client.buckets)):
             self._outbox.write(null_of(state, state.rules.topics.registrations, f"{client.key}/{bucket}"))

@@ -47,7 +47,7 @@ class ClientRecords:
         elif index is not None:
             client.changed.add(index)
             state.changed[client] = None
-        elif client.worth_keeping:
+        elif state.is_worth_keeping(client):
             state.changed[client] = None
         state.count("state_repaired")
 
@@ -59,7 +59,8 @@ class ClientRecords:
         """
         state = self._state
         changed = sorted(client.changed)
-        write_last = self._outbox.write_seal if len(changed) > 1 else self._outbox.write
+        seals = len(changed) > 1 or client.key in state.wills.written
+        write_last = self._outbox.write_seal if seals else self._outbox.write
         for index in changed:
             applied = client.registrations_applied if index == changed[-1] else client.registrations_stored
             interests = client.buckets[index]

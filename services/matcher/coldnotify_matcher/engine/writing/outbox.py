@@ -21,6 +21,10 @@ class EngineOutbox:
         """Add a state record that says that the step's other state records are durable."""
         self._step.seals.append(write)
 
+    def write_fence(self) -> None:
+        """Have the partition's claim written again, once the step's state is durable."""
+        self._step.claim_again()
+
     def write_last(self, write: ProducedRecord) -> None:
         """Add a tombstone that must follow the step's other records."""
         self._step.tombstones.append(write)
