@@ -256,7 +256,7 @@ def _merge_registrations(topics: DumpedTopics, records: list[Record]) -> None:
     for record in records:
         client, _, bucket = (record.key or "").rpartition("/")
         if client.count("/") != 2 or not bucket.isdigit():
-            continue
+            continue  # also a client's wills, which cost a few records more
         topics.written_for.setdefault(client, []).append(record)
         assert record.key is not None
         if record.value is None:

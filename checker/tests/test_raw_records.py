@@ -62,3 +62,15 @@ def test_the_limit_counts_bytes_and_is_the_services(payload_bytes_max: int, more
     for said, raw in ((in_base64, True), (in_json, False)):
         assert is_version(said, raw=raw, payload_bytes_max=payload_bytes_max) is not bool(more)
         assert is_taken(said, raw=raw, payload_bytes_max=payload_bytes_max) is not bool(more)
+
+
+def test_a_record_of_wills_is_no_bucket_of_registrations() -> None:
+    bucket = {"format": 3, "generation": 1, "applied": 7, "objects": ["o"]}
+    will = {"format": 3, "generation": 1, "applied": 9, "owed": [], "objects": ["p"]}
+    events: list[Event] = [
+        Record(topic=TOPICS.registrations, partition=0, offset=offset, timestamp=1, key=f"d/g/c/{number}", value=value)
+        for offset, (number, value) in enumerate([("0", bucket), ("will", will), ("will", None)])
+    ]
+    merged = merge(events, TOPICS)
+    assert merged.registered == {"d/g/c": {"d/g/o"}}
+    assert [record.key for record in merged.written_for["d/g/c"]] == ["d/g/c/0"], "what P6 counts"

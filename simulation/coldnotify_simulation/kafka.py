@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
-from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, GENERATION_KEY
+from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, GENERATION_KEY, RegistrationsRecord, is_wills_key
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import EPOCH_MARK
 
@@ -211,12 +211,19 @@ class _Order(msgspec.Struct):
 
 
 _order = msgspec.json.Decoder(_Order)
+_registrations = msgspec.json.Decoder(RegistrationsRecord)
 
 
 def state_order(value: bytes) -> tuple[int, int]:
     """(generation, applied) of a record of registrations or sessions: the higher one wins."""
     order = _order.decode(value)
     return order.generation, order.applied
+
+
+def merged_registrations(log: PartitionLog) -> dict[str, RegistrationsRecord]:
+    """Returns the winning record of each bucket in a partition of registrations, which has wills, too."""
+    winners = {key: value for key, value in merged_state(log).items() if not is_wills_key(key)}
+    return {key: _registrations.decode(value) for key, value in winners.items()}
 
 
 def merged_state(log: PartitionLog) -> dict[str, bytes]:

@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterable
 
 from coldnotify._core.delivery.slot import CallbackJob
 from coldnotify._core.document.document import Document
-from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from msgspec.json import decode
 
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock import Clock
-from coldnotify_simulation.kafka import PARTITIONS, Kafka, merged_state, state_order
+from coldnotify_simulation.kafka import PARTITIONS, Kafka, merged_registrations, state_order
 from coldnotify_simulation.truth import UNKNOWN, TrueObjects, Version, merged
 
 TOPICS = TopicNames()
@@ -247,8 +245,7 @@ class SimulatedPromises:
         registered: dict[str, list[str]] = {}
         for partition in range(PARTITIONS):
             newest |= merged(partition, self._kafka.log(TOPICS.objects, partition), self._truth.removals_read.epoch)
-            for key, value in merged_state(self._kafka.log(TOPICS.registrations, partition)).items():
-                record = decode(value, type=RegistrationsRecord)
+            for key, record in merged_registrations(self._kafka.log(TOPICS.registrations, partition)).items():
                 registered.setdefault(key.rpartition("/")[0], []).extend(record.objects)
         for key, thing in self._truth.things.items():
             due = max(thing.acknowledged_at(self._clock.now_s), thing.strayed)

@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from unittest.mock import patch
 
-import msgspec
 from coldnotify_matcher.engine.inputs.loading import Loading
 from coldnotify_schemas.internal_pb2 import Inbox, Request
-from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.gateway import SimulatedGateway
-from coldnotify_simulation.kafka import merged_state
+from coldnotify_simulation.kafka import merged_registrations
 from coldnotify_simulation.link import SimulatedLink
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
@@ -116,9 +114,9 @@ def must(holds: bool, what: str) -> None:
 
 def registered(world: World, client: SimulatedClient) -> set[str]:
     """Returns the client's objects in the registrations topic."""
-    records = merged_state(world.kafka.log(TOPICS.registrations, 0))
-    mine = [value for key, value in records.items() if key.rpartition("/")[0] == client.key]
-    return {name for value in mine for name in msgspec.json.decode(value, type=RegistrationsRecord).objects}
+    records = merged_registrations(world.kafka.log(TOPICS.registrations, 0))
+    mine = [record for key, record in records.items() if key.rpartition("/")[0] == client.key]
+    return {name for record in mine for name in record.objects}
 
 
 def must_stay_registered(world: World, client: SimulatedClient, name: str) -> None:

@@ -11,7 +11,7 @@ from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 from coldnotify_schemas.channels import Retention as LogRetention
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.interests import Kind, channel_of
-from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
+from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord, is_wills_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import HIGH, priority_header
 from coldnotify_schemas.records import MOVED_HEADER, payload_header
@@ -24,7 +24,7 @@ from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.compaction import compact_objects, compact_state
 from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.group import Group
-from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry, PartitionLog, merged_state, state_order
+from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry, PartitionLog, merged_registrations, state_order
 from coldnotify_simulation.ledger_look import LedgerLook
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.matcher_readers import NOTHING_UNREAD
@@ -305,8 +305,12 @@ class World:
         elif topic == TOPICS.channels_1d:
             self.messages.on_record(partition, entry)
         elif topic == TOPICS.sessions and entry.key == CLAIMS:
-            self.promises.on_takeover()
-            self._claimed[partition] = max(self._claimed[partition], state_order(entry.value or b"")[0])
+            generation, _ = state_order(entry.value or b"")
+            if generation > self._claimed[partition]:
+                self._claimed[partition] = generation
+                self.promises.on_takeover()
+        elif topic == TOPICS.registrations and is_wills_key((entry.key or b"").decode()):
+            pass  # a will costs its client a few records more
         elif topic in (TOPICS.registrations, TOPICS.sessions) and entry.key is not None:
             client = entry.key.decode()
             if topic == TOPICS.registrations:
@@ -536,8 +540,7 @@ class World:
         registered: dict[str, set[str]] = {}
         channels: dict[str, set[str]] = {}
         for partition in range(PARTITIONS):
-            for key, value in merged_state(self.kafka.log(TOPICS.registrations, partition)).items():
-                record = msgspec.json.decode(value, type=RegistrationsRecord)
+            for key, record in merged_registrations(self.kafka.log(TOPICS.registrations, partition)).items():
                 queries = {one.text for one in record.of_kind(Kind.QUERY)}
                 registered.setdefault(key.rpartition("/")[0], set()).update(queries)
                 names = {channel_of(one.text)[0] for one in record.of_kind(Kind.CHANNEL)}

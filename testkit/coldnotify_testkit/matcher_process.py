@@ -13,6 +13,7 @@ from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.worker import MatcherWorker
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
+from coldnotify_schemas.matcher_state import is_wills_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -253,10 +254,12 @@ def timed_records_of(
 
 
 def registrations_of(kafka: str, partition: int, topics: TopicNames = TOPICS) -> dict[str, dict[str, Any]]:
-    """Returns the winning records of the registrations topic, by key, merged as a matcher does when it loads."""
+    """Returns the winning records of registrations, not of wills, by key, merged as a matcher does when it loads."""
     winners: dict[str, dict[str, Any]] = {}
     for key, value, _ in records_of(kafka, topics.registrations, partition):
         name = (key or b"").decode()
+        if is_wills_key(name):
+            continue
         if value is None:
             winners.pop(name, None)
             continue

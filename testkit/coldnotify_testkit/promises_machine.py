@@ -12,7 +12,7 @@ import msgspec
 from coldnotify_matcher.engine import Intervals, Rules, Step
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord, is_wills_key
 from coldnotify_schemas.topics import TopicNames
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -622,5 +622,6 @@ class Machine(RuleBasedStateMachine):
 
     def stored(self, client: str) -> set[str]:
         records = self.bench.latest(TOPICS.registrations)
-        ours = [value for key, value in records.items() if key.startswith(f"{PREFIX}{client}/")]
+        buckets = {key: value for key, value in records.items() if not is_wills_key(key)}
+        ours = [value for key, value in buckets.items() if key.startswith(f"{PREFIX}{client}/")]
         return {name for value in ours for name in msgspec.json.decode(value, type=RegistrationsRecord).objects}

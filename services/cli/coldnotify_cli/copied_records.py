@@ -4,13 +4,19 @@ What depends on the old partitions is left behind: offsets that clients, matcher
 matchers wrote about their own takeovers. Versions, incarnations, ids and timestamps stay.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER, arrival_header, arrival_of, is_by_arrival
 from coldnotify_schemas.descriptions import KEY_PREFIX
-from coldnotify_schemas.matcher_state import FORMAT_WITH_FILTERS, GENERATION_KEY, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import (
+    FORMAT_WITH_FILTERS,
+    GENERATION_KEY,
+    RegistrationsRecord,
+    SessionRecord,
+    WillRecord,
+    is_wills_key,
+)
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     INCARNATION_MAX,
@@ -34,6 +40,12 @@ are lowered to the highest that any offset allows; of offsets that Kafka's clien
 _DESCRIBE = KEY_PREFIX.encode()
 _NO_GATEWAY = "0" * 16
 _NOWHERE = -1
+_registrations = msgspec.json.Decoder(RegistrationsRecord)
+_session = msgspec.json.Decoder(SessionRecord)
+_wills = msgspec.json.Decoder(WillRecord)
+_Reader = (
+    msgspec.json.Decoder[RegistrationsRecord] | msgspec.json.Decoder[SessionRecord] | msgspec.json.Decoder[WillRecord]
+)
 
 
 class SourceRecord(NamedTuple):
@@ -72,10 +84,6 @@ class CopiedRecords:
         self._objects, self._channels = source.objects, frozenset(source.channels)
         self._registrations, self._sessions = source.registrations, source.sessions
         self._by_group = frozenset((source.objects, source.registrations, source.sessions, *source.channels))
-        self._readers: Mapping[str, msgspec.json.Decoder[RegistrationsRecord] | msgspec.json.Decoder[SessionRecord]] = {
-            source.registrations: msgspec.json.Decoder(RegistrationsRecord),
-            source.sessions: msgspec.json.Decoder(SessionRecord),
-        }
         self.counts = dict.fromkeys((STRAYS, NOT_UNDERSTOOD, LOWERED, UNREADABLE), 0)
 
     def note_unreadable(self) -> None:
@@ -118,7 +126,7 @@ class CopiedRecords:
                 return self._to(record, partition, value, headers) if strays else None
             value = self._object(value, raw=raw)
         elif value is not None:
-            value = self._state(record.topic, value)
+            value = self._state(record.topic, (record.key or b"").decode(errors="replace"), value)
             if value is None:
                 return None
         return self._to(record, partition, value, [one for one in record.headers if one[0] not in _OF_PLACES])
@@ -175,9 +183,10 @@ class CopiedRecords:
         self.counts[LOWERED] += 1
         return encode_public_record(msgspec.structs.replace(said, incarnation=INCARNATION_MAX))
 
-    def _state(self, topic: str, value: bytes) -> bytes | None:
+    def _state(self, topic: str, key: str, value: bytes) -> bytes | None:
+        reader: _Reader = _session if topic == self._sessions else _wills if is_wills_key(key) else _registrations
         try:
-            said = self._readers[topic].decode(value)
+            said = reader.decode(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.counts[NOT_UNDERSTOOD] += 1
             return None
@@ -186,6 +195,9 @@ class CopiedRecords:
         if isinstance(said, SessionRecord):
             # Its session is one of the old installation's gateways.
             said = msgspec.structs.replace(said, online=False, gateway=_NO_GATEWAY, inbox=0, session=0)
+        elif isinstance(said, WillRecord):
+            # It waits for a client whose session is over, as after a gateway was stopped.
+            return value
         else:
             # Channels' positions have the epoch of their log, and say nothing of another one.
             unsettled = said.unsettled and [msgspec.structs.replace(one, position=_NOWHERE) for one in said.unsettled]

@@ -21,7 +21,9 @@ from coldnotify_schemas.matcher_state import (
     RegistrationsRecord,
     SessionRecord,
     StoredInterest,
+    StoredWill,
     UnsettledRecord,
+    WillRecord,
 )
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
@@ -168,6 +170,16 @@ def test_registrations_stay_and_unsettled_positions_go(records: CopiedRecords) -
     copied = records.of(source(OLD.registrations, b"d/g/c/0", later))
     assert copied is not None
     assert copied.value == later
+
+
+def test_wills_are_copied_as_they_are(records: CopiedRecords) -> None:
+    will = StoredWill("0123456789abcdef", 9, 1000, "gone", b"\xff", retain=True)
+    said = msgspec.json.encode(WillRecord(3, 3, 17, will, [msgspec.structs.replace(will, version=8)]))
+    assert records.of(source(OLD.registrations, b"d/g/c/will", said)) == CopiedRecord(
+        NEW.registrations, NEW_HOME, b"d/g/c/will", said, [], 1234
+    )
+    assert records.of(source(OLD.registrations, b"d/g/c/will", b'{"format":3}')) is None
+    assert records.counts[NOT_UNDERSTOOD] == 1
 
 
 def test_topics_without_groups_are_copied_as_they_are(records: CopiedRecords) -> None:

@@ -5,7 +5,7 @@ from random import Random
 
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.descriptions import KEY_PREFIX
-from coldnotify_schemas.matcher_state import GENERATION_KEY, generation_max
+from coldnotify_schemas.matcher_state import FORMAT_WITH_FILTERS, GENERATION_KEY, WILL_BUCKET, generation_max
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 
@@ -22,6 +22,7 @@ TOPICS = TopicNames()
 _REAL_SESSION_SHARE = 0.05
 """Share of requests with a real session: each costs an honest client some of its time."""
 _DESCRIPTION_SHARE = 0.2
+_WILL_SHARE = 0.3
 _PAYLOADS = (
     *('{"a": [1, null]}', "7", '"x"'),
     *('"AP8="', '"AP8"', '"A==="', '"\\u0041P8="', '""', f'"{"AP8A" * 1366}"', f'"{"x" * 5000}"'),
@@ -81,6 +82,8 @@ class HostileBodies:
 
     def _registrations(self, known: KnownToAttacker) -> Body:
         draw, group = self._random, self._group(known)
+        if draw.random() < _WILL_SHARE:
+            return self._wills(known, group)
         bucket = draw.choice((0, 0, 0, 1, 2, 9_999, *NUMBERS))
         objects = [self._values.made_up("object") for _ in range(draw.choice((0, 1, 3, 64, 65)))]
         fields = {
@@ -94,6 +97,35 @@ class HostileBodies:
             self._values.key(f"{self._client_key(known, group)}/{bucket}"),
             self._documents.bent(fields),
         )
+
+    def _wills(self, known: KnownToAttacker, group: str) -> Body:
+        draw, home = self._random, self._home(known, group)
+        gateway = draw.choice([*known.gateways, draw.getrandbits(64)])
+        will = {
+            "gateway": f'"{gateway:016x}"',
+            "session": str(draw.choice((1, 2, (1 << 32) - 1))),
+            "begun": str(draw.choice((1, known.now_ms, *NUMBERS))),
+            "topic": f'"{self._values.made_up("object")}"',
+            "payload": draw.choice(('""', '"AP8="', '"AP8"', f'"{"AP8A" * 30_000}"')),
+            "retain": draw.choice(("true", "false")),
+            "delay_s": str(draw.choice((0, 1, *NUMBERS))),
+            "due": str(draw.choice((0, 1, known.now_ms, known.now_ms + 1000, *NUMBERS))),
+            "waits": draw.choice(("true", "false")),
+            "version": str(draw.choice((-1, 0, known.now_ms, *NUMBERS))),
+            "incarnation": str(draw.choice((0, 1, *NUMBERS))),
+        }
+        bent = self._documents.bent(will) or b"null"
+        one = bent.decode(errors="replace")
+        fields = {
+            "format": str(FORMAT_WITH_FILTERS),
+            "generation": str(self._generation(known, home)),
+            "applied": str(draw.choice((-1, 0, 1, 1000))),
+            "now": draw.choice((one, "null")),
+            "owed": f"[{','.join([one] * draw.choice((0, 1, 2)))}]",
+            "over": str(draw.choice((0, 1, known.now_ms, *NUMBERS))),
+        }
+        key = self._values.key(f"{self._client_key(known, group)}/{WILL_BUCKET}")
+        return home, key, self._documents.bent(fields)
 
     def _session(self, known: KnownToAttacker) -> Body:
         draw, group = self._random, self._group(known)

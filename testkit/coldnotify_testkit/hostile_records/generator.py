@@ -118,7 +118,7 @@ class Generator:
                 f"{known.domain}/{self._random.choice(known.groups)}/{self._values.made_up('object')}".encode(),
                 value,
             )
-        if topic in _STATE and not self._newer_format and is_newer(value, known.now_ms):
+        if topic in _STATE and not self._newer_format and is_newer(topic, value, known.now_ms):
             return key, value[:-1]
         if topic in (TOPICS.registrations, TOPICS.sessions):
             if honest.would_register(topic, key, value):

@@ -8,10 +8,11 @@ from coldnotify_matcher.state_records import (
     parse_generation,
     parse_registrations,
     parse_session,
+    parse_wills,
 )
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.matcher_state import generation_max
+from coldnotify_schemas.matcher_state import FORMAT, FORMAT_WITH_FILTERS, WILL_BUCKET, generation_max
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, InvalidRecord, parse_public_record
 from coldnotify_schemas.tenant_usage import parse_usage
@@ -61,6 +62,8 @@ class Honest:
         try:
             if topic == TOPICS.sessions:
                 parse_session(value, self._now_ms, inboxes=self._known.inboxes)
+            elif parts[3:] == [WILL_BUCKET]:
+                parse_wills(value, self._now_ms)
             else:
                 parse_registrations(value, self._now_ms)
         except (UnreadableState, NewerFormat):
@@ -157,10 +160,11 @@ class Honest:
         return True
 
 
-def is_newer(value: bytes, now_ms: int) -> bool:
+def is_newer(topic: str, value: bytes, now_ms: int) -> bool:
     """Returns true if it is a state record of a later release."""
     try:
-        generation_of(value, now_ms)
+        newest_format = FORMAT if topic == TOPICS.channels_state else FORMAT_WITH_FILTERS
+        generation_of(value, now_ms, newest_format=newest_format)
     except NewerFormat:
         return True
     except UnreadableState:
