@@ -192,6 +192,7 @@ class Connections:
         """Sends Close to the client, then ends the connection."""
         if connection.device is not None:
             self._counters.closes[code] += 1
+            connection.device.closed_by(code)
             said = connection.device.farewell(code, reason)
             refused = [*([Send(connection.peer, said)] if said else ()), Finish(connection.peer)]
         else:

@@ -44,6 +44,7 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.mqtt.client_ids import DeviceHome, assigned_id, client_of
 from coldnotify_gateway.core.mqtt.device import MqttSide, Request, SubscribeAsked
+from coldnotify_gateway.core.mqtt.device_wills import check_will
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, QOS_MAX, HeldFilter, of_interests, of_subscription
 from coldnotify_gateway.core.mqtt.topic_aliases import CLIENT_ALIASES_MAX
 from coldnotify_gateway.core.outputs import Finish, Output, PauseReading, Peer, Send
@@ -150,7 +151,7 @@ class FromDevice:
         assert isinstance(packet, Connect)  # the buffer lets no other one be the first
         device.connect(packet, self._limits.keepalive_max_s)
         if packet.will is not None:
-            raise ProtocolViolation("will: is not served", ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)
+            check_will(packet.will, self._limits.payload_bytes_max)
         if packet.properties.authentication_method is not None:
             words = "authentication method: a token is the password, no other is known"
             raise ProtocolViolation(words, ReasonCode.BAD_AUTHENTICATION_METHOD)
@@ -250,6 +251,8 @@ class FromDevice:
             if expiry_s and not device.expiry_s:
                 raise ProtocolViolation("session expiry: was 0, and stays so [MQTT-3.14.2-2]")
             device.expire_after(expiry_s)
+        if packet.reason is ReasonCode.SUCCESS:
+            device.drop_will()
         return [Finish(session.peer), *self._connections.remove(session, now_s)]
 
     # --- subscribing

@@ -31,6 +31,7 @@ from coldnotify_gateway.core.hello_pace import HelloPace, WaitingHello
 from coldnotify_gateway.core.hello_refusals import CUT_OFF_NOT_HERE_S, HelloRefusals
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
+from coldnotify_gateway.core.mqtt.device_wills import check_will_right
 from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, PublishRecord, Send
 from coldnotify_gateway.core.pages import Pages
 from coldnotify_gateway.core.partition_view import PartitionView
@@ -329,6 +330,8 @@ class Gateway:
             self.counters.hellos_returning += 1
         else:
             self.counters.hellos_new += 1
+        if connection.device is not None:
+            check_will_right(connection.device.will, hello.client, publish_right)
         session = self._connections.identify(connection, hello, now_s, publish_right)
         outputs: list[Output] = []
         if session.device is not None:

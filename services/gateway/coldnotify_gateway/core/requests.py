@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import (
+    WILL_UNSAID,
     Acks,
     AskOutcome,
     Beat,
@@ -231,9 +232,10 @@ class RequestMaker:
         # Before the Opened the client's offset may belong to another epoch.
         objects = session.objects
         expiry_s = None if session.device is None else session.device.expiry_s
-        said = Leave(expiry_s=expiry_s)
+        will = WILL_UNSAID if session.device is None else session.device.leaves_will
+        said = Leave(expiry_s=expiry_s, will=will)
         if session.opened:
-            said = Leave(complete=or_none(objects.acked), epoch=objects.epoch, expiry_s=expiry_s)
+            said = Leave(complete=or_none(objects.acked), epoch=objects.epoch, expiry_s=expiry_s, will=will)
         channels = session.channels
         if channels is not None and session.opened and channels.acked != NONE:
             said.streams.add(log=channels.log or 0, epoch=channels.epoch, complete=channels.acked)

@@ -30,7 +30,6 @@ from coldnotify_schemas.mqtt.packets import (
     TopicSubscription,
     UnsubAck,
     Unsubscribe,
-    Will,
 )
 from coldnotify_schemas.mqtt.properties import Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode, ReturnCode
@@ -130,22 +129,6 @@ def test_an_empty_identifier_is_assigned_one_that_must_have_a_place(bench: MqttB
     old = bench.device(MQTT_3_1_1)
     bench.send(old, a_connect("", MQTT_3_1_1, clean=False))
     refused(old, ReturnCode.IDENTIFIER_REJECTED)
-
-
-@pytest.mark.parametrize(
-    ("protocol", "reason"),
-    [(MQTT_5, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR), (MQTT_3_1_1, None)],
-)
-def test_a_will_is_refused_and_not_forgotten(
-    bench: MqttBench, protocol: ProtocolVersion, reason: ReasonCode | None
-) -> None:
-    wire = bench.device(protocol)
-    connect = a_connect(protocol=protocol)
-    bench.send(wire, type(connect)(protocol, connect.client_id, will=Will("gone")))
-    if reason is None:
-        assert (wire.packets(), wire.finished) == ([], True)
-    else:
-        refused(wire, reason)
 
 
 def test_other_protocols_are_refused_in_theirs(bench: MqttBench) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coldnotify_schemas.internal_pb2 import Kept
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.internal_pb2 import WILL_DROP, WILL_PUBLISH, WILL_UNSAID, WILL_WAIT, Kept, WillEnd
+from coldnotify_schemas.internal_pb2 import Will as SaidWill
 from coldnotify_schemas.mqtt.encoding import encode
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import Connect, Packet, PubAck, Publish
@@ -21,6 +23,7 @@ from coldnotify_schemas.wire_pb2 import Register, Unregister
 from coldnotify_gateway.core.mqtt import farewells
 from coldnotify_gateway.core.mqtt.deliveries import IN_FLIGHT_MAX, Deliveries
 from coldnotify_gateway.core.mqtt.device_publishes import DevicePublishes, PubackDue
+from coldnotify_gateway.core.mqtt.device_wills import said_will
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, HeldFilters
 from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias, DeviceAliases, group_aliases
 from coldnotify_gateway.core.timers import NEVER_S
@@ -33,6 +36,8 @@ SUBSCRIBES_UNANSWERED_MAX = 16
 """Most SUBSCRIBEs and UNSUBSCRIBEs of a session that are not answered; then no more is read."""
 KEEPALIVES_MISSED_MAX = 1.5
 """A device is given up after so many keepalives without a packet."""
+_OURS = frozenset((CloseCode.GOING_AWAY, CloseCode.UNKNOWN_SESSION, CloseCode.OVERLOADED))
+"""Codes with which the service ends a connection that its client would have gone on with: it comes back at once."""
 _PROTOCOLS = {ProtocolVersion.MQTT_3_1_1: "mqtt 3.1.1", ProtocolVersion.MQTT_5: "mqtt 5.0"}
 
 
@@ -90,6 +95,8 @@ class MqttSide:
         "protocol",
         "repeat_s",
         "socket_full",
+        "will",
+        "will_end",
         "woken",
     )
 
@@ -106,6 +113,9 @@ class MqttSide:
         """0: none."""
         self.keepalive_is_ours = False
         """It is another one than the client said."""
+        self.will: SaidWill | None = None
+        self.will_end: WillEnd = WILL_PUBLISH
+        """Its fate once the connection ends."""
         self.packet_bytes_max: int | None = None
         """Most bytes of a packet that the client takes; None: any."""
         self.connected = False
@@ -181,6 +191,8 @@ class MqttSide:
             self.expiry_s = 0 if connect.clean_start else EXPIRES_NEVER_S
             self.keepalive_s = connect.keep_alive_s
         self.deliveries = Deliveries(said.receive_max or IN_FLIGHT_MAX)
+        if (will := connect.will) is not None:
+            self.will = said_will(will)
 
     def speak(self, protocol: ProtocolVersion) -> None:
         """Notes the protocol in which a client that speaks none of these is refused."""
@@ -190,7 +202,23 @@ class MqttSide:
         """Returns what an Open says of its set."""
         assert self.protocol is not None
         clean = self.clean and not again
-        return Kept(clean=clean, expiry_s=self.expiry_s, protocol=_PROTOCOLS[self.protocol])
+        return Kept(clean=clean, expiry_s=self.expiry_s, protocol=_PROTOCOLS[self.protocol], will=self.will)
+
+    @property
+    def leaves_will(self) -> WillEnd:
+        """Returns what a Leave says of its will. A client that has had no CONNACK has left none."""
+        if self.will is None:
+            return WILL_UNSAID
+        return self.will_end if self.connected else WILL_DROP
+
+    def drop_will(self) -> None:
+        """Notes that its client ends the connection, and wants no will published."""
+        self.will_end = WILL_DROP
+
+    def closed_by(self, code: int) -> None:
+        """Notes that the connection is closed with this code."""
+        if code in _OURS:
+            self.will_end = WILL_WAIT
 
     def assign(self, client_id: str) -> None:
         """Notes the identifier that a client without one gets."""

@@ -1,0 +1,43 @@
+"""Wills in CONNECT: whether one can be published, and whether its client may publish it."""
+
+from coldnotify_common.security.publish_rights import NotGranted, PublishRight
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.internal_pb2 import Will as SaidWill
+from coldnotify_schemas.mqtt.errors import ProtocolViolation
+from coldnotify_schemas.mqtt.packets import Publish, Will
+from coldnotify_schemas.mqtt.reasons import ReasonCode
+
+from coldnotify_gateway.core.mqtt.device_publishes import fault_of
+from coldnotify_gateway.core.mqtt.held_filters import QOS_MAX
+from coldnotify_gateway.core.violation import Violation
+
+
+def check_will(will: Will, payload_bytes_max: int) -> None:
+    """Checks a will. Raises ProtocolViolation if it can never be published."""
+    if will.qos > QOS_MAX:
+        words = f"will qos: is {will.qos}, at most {QOS_MAX} is served"
+        raise ProtocolViolation(words, ReasonCode.QOS_NOT_SUPPORTED)
+    as_published = Publish(topic=will.topic, payload=will.payload, retain=will.retain)
+    if (wrong := fault_of(as_published, payload_bytes_max)) is not None:
+        raise ProtocolViolation(f"will {wrong.words}", wrong.reason)
+
+
+def check_will_right(will: SaidWill | None, client: str, right: PublishRight) -> None:
+    """Checks the right of a client to publish its will. Raises Violation without one."""
+    if will is None:
+        return
+    try:
+        right.publisher("will topic", will.topic, client)
+    except NotGranted as error:
+        raise Violation(CloseCode.NOT_ALLOWED, str(error)) from None
+
+
+def said_will(will: Will) -> SaidWill:
+    """Returns a will as an Open says it."""
+    return SaidWill(
+        topic=will.topic,
+        payload=will.payload,
+        retain=will.retain,
+        qos=will.qos,
+        delay_s=will.properties.will_delay_s or 0,
+    )
