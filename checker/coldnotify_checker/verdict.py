@@ -82,6 +82,8 @@ class Statistics:
     """By reason, how often applications were told that messages may be missing."""
     mqtt_told: int = 0
     """PUBLISH packets that MQTT devices were sent."""
+    mqtt_acknowledged: int = 0
+    """Publishes of MQTT devices that were acknowledged."""
     mqtt_wakes: int = 0
     """Connections whose first PINGREQ was answered in time to be judged."""
     wire: int = 0
@@ -96,9 +98,10 @@ class Statistics:
     catch_ups_unfinished: int = 0
     """Versions after which an awake client was told neither the version nor a newer one."""
 
-    def count_mqtt(self, told: int = 0, wakes: int = 0) -> None:
+    def count_mqtt(self, told: int = 0, acknowledged: int = 0, wakes: int = 0) -> None:
         """Adds packets and wakes of MQTT devices."""
         self.mqtt_told += told
+        self.mqtt_acknowledged += acknowledged
         self.mqtt_wakes += wakes
 
 

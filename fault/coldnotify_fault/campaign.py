@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coldnotify_checker import JudgeVerdict, judge, read_histories
-from coldnotify_checker.histories import Event, HistoryWriter, now_us
+from coldnotify_checker.histories import Event, HistoryError, HistoryWriter, now_us
 from coldnotify_checker.queries import read_query
 from coldnotify_checker.topic_contents import DumpedTopics, merge
 from coldnotify_cli import topics_dump
@@ -21,7 +21,7 @@ from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from coldnotify_testkit.proxy import Network
 from confluent_kafka import KafkaException
 
-from coldnotify_fault import usage_faults
+from coldnotify_fault import mqtt_rest, usage_faults
 from coldnotify_fault.brokers import Brokers
 from coldnotify_fault.devices import Devices
 from coldnotify_fault.flooding import FLOODS, TENANTS, Flood, agree
@@ -30,6 +30,7 @@ from coldnotify_fault.hostile_faults import Hostiles
 from coldnotify_fault.ledger_looks import LedgerLooker
 from coldnotify_fault.logs_of_channels import LostLog, RetentionFault, domains_of, lacking
 from coldnotify_fault.matcher_counts import MatcherCounts
+from coldnotify_fault.mqtt_hosts import MqttHosts
 from coldnotify_fault.publishers import Backends
 from coldnotify_fault.schedule import (
     BROKER_FAULTS,
@@ -157,6 +158,8 @@ class Campaign:
         stack.callback(self._services.stop)
         self._devices = Devices(directory, schedule, self._services.gateway_addresses, self._history)
         stack.callback(self._devices.stop)
+        self._mqtt = MqttHosts(directory, schedule.mqtt_devices, self._services.mqtt_addresses)
+        stack.callback(self._mqtt.stop)
         self._backends = Backends(self._services.kafka, names, self._services.http_url, self._history)
         stack.callback(self._backends.close)
         self._senders = Senders(self._services.kafka, names, self._services.http_url, self._history)
@@ -207,6 +210,7 @@ class Campaign:
         for name in services.names():
             self._wait(services.parts[name].ready, name)
         self._devices.start_all()
+        self._mqtt.start_all()
         self._flood = Flood(services.http_url, self._history)
         self._on_end.callback(self._flood.stop)
         self._hostiles = Hostiles(
@@ -242,13 +246,15 @@ class Campaign:
         if services.own_brokers:
             for proxy in services.brokers.proxies.values():
                 proxy.heal()
-        for proxy in services.gateway_proxies.values():
-            proxy.heal()
+        for name in services.gateway_proxies:
+            for proxy in services.proxies_of(name):
+                proxy.heal()
         for name in services.names():
             services.parts[name].thaw()
             if services.parts[name].ended() is not None:
                 services.parts[name].start()
         self._devices.start_all()
+        self._mqtt.start_all()
         for name in services.names():
             # Nobody waits for the usage job: without it, nodes go on with even parts of each agreement.
             if name not in usage_faults.WORKERS:
@@ -280,12 +286,16 @@ class Campaign:
                 events = self._read()
                 topics = merge(events, self._topics)
                 missing = [*self._missing(topics, told), *self._lacking(topics, events, told)]
+                missing += mqtt_rest.lacking(self._topics, self._mqtt_histories(), events, self._mqtt.wanted())
+            except HistoryError as error:
+                missing = [f"history: {error}"]
             except _KAFKA_ERRORS as error:
                 missing = [f"Kafka: {error}"]
         took_s = None if missing else time.monotonic() - begin_s
         self._ledger.stop()
-        self._history.write("end", connected=sorted(self._devices.owed()))
-        for name in (*self._devices.ended(), *(name for name in self._ended() if name not in usage_faults.WORKERS)):
+        self._history.write("end", connected=sorted([*self._devices.owed(), *self._mqtt.wanted()]))
+        ended = (*self._devices.ended(), *self._mqtt.ended())
+        for name in (*ended, *(name for name in self._ended() if name not in usage_faults.WORKERS)):
             self._trouble.append(f"{name} ended by itself")
         counts = self._counts.close()
         dump = self._directory / "topics.jsonl"
@@ -293,7 +303,10 @@ class Campaign:
         with HistoryWriter(dump) as writer:
             for event in self._read():
                 writer.write(event)
-        files = [*self._devices.histories(), *(self._directory / f"{n}.jsonl" for n in ("run", "wire", "topics"))]
+        # Behind the dump: clean sessions' sets are forgotten soon after these have ended.
+        self._mqtt.stop()
+        files = [*self._devices.histories(), *self._mqtt_histories()]
+        files += [self._directory / f"{name}.jsonl" for name in ("wire", "topics")]
         verdict = judge(read_histories(files), topics_prefix=self._topics.prefix)
         plan = self._schedule
         hostile = "" if self._hostiles is None else self._hostiles.words
@@ -333,6 +346,8 @@ class Campaign:
             self._logs_to_lose.append(topic_of(self._topics, step.target))
         elif step.what == "trim":
             self._retention.trim(step.target, all_=step.arguments["all"])
+        elif step.what.startswith("mqtt_"):
+            self._mqtt.do(step.what.removeprefix("mqtt_"), step.target, step.arguments)
         else:
             self._devices.do(step.what, step.target, step.arguments)
 
@@ -380,11 +395,15 @@ class Campaign:
                 part.kill()
         elif kind is FaultKind.DEVICE_KILLED:
             self._devices.kill(target, step.arguments["wiped"])
+        elif kind is FaultKind.MQTT_DEVICE_KILLED:
+            self._mqtt.kill(target, step.arguments["wiped"])
         elif kind is FaultKind.CLIENTS_CUT:
-            services.gateway_proxies[target].cut()
+            for proxy in services.proxies_of(target):
+                proxy.cut()
             self._history.write("healed", kind=kind.value, target=target)
         elif kind is FaultKind.CLIENTS_SILENT:
-            services.gateway_proxies[target].swallow()
+            for proxy in services.proxies_of(target):
+                proxy.swallow()
         elif kind is FaultKind.KAFKA_CUT:
             services.brokers.proxies[target].refuse()
         elif kind is FaultKind.KAFKA_SILENT:
@@ -421,8 +440,11 @@ class Campaign:
             services.parts[target].thaw()
         elif kind is FaultKind.DEVICE_KILLED:
             self._devices.start(target)
+        elif kind is FaultKind.MQTT_DEVICE_KILLED:
+            self._mqtt.start(target)
         elif kind is FaultKind.CLIENTS_SILENT:
-            services.gateway_proxies[target].heal()
+            for proxy in services.proxies_of(target):
+                proxy.heal()
         elif kind in (FaultKind.KAFKA_CUT, FaultKind.KAFKA_SILENT):
             services.brokers.proxies[target].heal()
         elif kind in (FaultKind.MATCHER_ADDED, FaultKind.USAGE_DOUBLED):
@@ -560,6 +582,10 @@ class Campaign:
         ]
         following = {key: one for key, one in told.following.items() if key[0] in channels}
         return [*wrong, *lacking(self._topics, events, following, self._repeated)]
+
+    def _mqtt_histories(self) -> list[Path]:
+        """Returns the files that say what devices did, and what was done to everybody."""
+        return [self._directory / "run.jsonl", *self._mqtt.histories()]
 
     def _read(self) -> list[Event]:
         return list(topics_dump.read(self._services.kafka, _READ_S, topics=self._topics))

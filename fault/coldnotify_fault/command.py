@@ -10,6 +10,7 @@ from pathlib import Path
 from coldnotify_schemas.topics import DEFAULT_PREFIX
 
 from coldnotify_fault import campaign, moving, report, side_by_side
+from coldnotify_fault.mqtt_steps import MQTT_DEVICES, MQTT_DEVICES_MAX
 from coldnotify_fault.schedule import BROKERS, DEVICES, RAW_DEVICES, CampaignSchedule, FaultKind, schedule
 
 _VIOLATIONS_SHOWN = 20
@@ -51,6 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choices=range(DEVICES + 1),
         default=RAW_DEVICES,
         help=f"of {DEVICES} devices, so many have raw clients, which know docs/protocol.md alone ({RAW_DEVICES})",
+    )
+    parser.add_argument(
+        "--mqtt-devices",
+        type=int,
+        choices=range(MQTT_DEVICES_MAX + 1),
+        default=MQTT_DEVICES,
+        metavar=f"0..{MQTT_DEVICES_MAX}",
+        help=f"so many MQTT devices beside them ({MQTT_DEVICES})",
     )
     parser.add_argument(
         "--installations",
@@ -111,6 +120,7 @@ def _plan(seed: int, kinds: list[FaultKind], chosen: argparse.Namespace) -> Camp
         publishes_per_s=chosen.publishes,
         kinds=kinds,
         raw_devices=chosen.raw_devices,
+        mqtt_devices=chosen.mqtt_devices,
     )
 
 
@@ -158,6 +168,11 @@ def said(outcome: campaign.SeedOutcome) -> str:
         + "; "
         + f"{outcome.counts['served_by_blocks']} served by blocks, {outcome.counts['messages_paged']} messages paged",
     ]
+    if counted.mqtt_told or counted.mqtt_acknowledged:
+        lines.append(
+            f"  of MQTT devices: {counted.mqtt_acknowledged} publishes acknowledged, told {counted.mqtt_told}, "
+            f"{counted.mqtt_wakes} wakes judged"
+        )
     if outcome.hostile:
         lines.append(f"  {outcome.hostile}")
     if outcome.calm_s is None:

@@ -1,12 +1,16 @@
 """A device: a process with several clients, commanded by JSON lines on a pipe, and killed at will.
 
-The clients are of the real library, or raw ones: `--form` decides.
+The clients are of the real library, or raw ones, or MQTT devices: `--form` decides.
 
 Commands: {"do": "start", "client", "life", "wanted", "queries", "channels"}, then {"do": "connect" | "disconnect" |
 "fail_next", "client"}, {"do": "register" | "unregister", "client", "object"}, {"do": "register_query" |
 "unregister_query", "client", "query"}, {"do": "subscribe", "client", "channel", "since", "attributes"}, {"do":
 "unsubscribe", "client", "channel"} and {"do": "send_by_client", "client", "channel", "message", "payload", "to",
 "priority"}. Its applications record in its history what they do and see.
+
+MQTT devices have commands of their own: {"do": "start", "client", "protocol", "kept", "filters"}, then {"do": "connect"
+| "disconnect" | "crash", "client"}, {"do": "subscribe", "client", and the fields of a TopicSubscription}, {"do":
+"unsubscribe", "client", "filter"}, {"do": "publish", "client", "topic", "retain", "qos", "number", "deletes", "raw"}.
 """
 
 import argparse
@@ -40,10 +44,11 @@ from coldnotify_schemas.protocol import FRESH_EXTRA_S, FRESH_FACTOR
 
 from coldnotify_fault.channel_steps import CHANNELS
 from coldnotify_fault.history import HistoryFile
+from coldnotify_fault.mqtt_member import MqttMember
 from coldnotify_fault.raw_member import RawMember
 from coldnotify_fault.schedule import DESCRIBED, OBJECTS, QUERIES, REBORN
 
-FORMS = ("sync", "aio", "raw")
+FORMS = ("sync", "aio", "raw", "mqtt")
 _CAUGHT_UP_S = 600.0
 """Longer than a campaign."""
 _DISCONNECT_S = 5.0
@@ -323,7 +328,7 @@ def main() -> None:
     if arguments.form == "aio":
         loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, name="loop", daemon=True).start()
-    members: dict[str, HostedApplication | RawMember] = {}
+    members: dict[str, HostedApplication | RawMember | MqttMember] = {}
     with os.fdopen(arguments.commands, encoding="utf-8") as commands:
         for line in commands:
             command = json.loads(line)
@@ -332,6 +337,8 @@ def main() -> None:
                 state = state_file(arguments.states, name)
                 if arguments.form == "raw":
                     members[name] = RawMember(name, arguments.gateway, state, history)
+                elif arguments.form == "mqtt":
+                    members[name] = MqttMember(name, arguments.gateway, state, history)
                 else:
                     members[name] = HostedApplication(name, arguments.gateway, state, history, loop)
             elif command["do"] == "fail_next":

@@ -33,11 +33,49 @@ class Intent:
 
 @dataclass(slots=True)
 class DeviceProcess:
-    """One process of `device_host`, while it runs."""
+    """One process that hosts clients: started again and again, and commanded by JSON lines on a pipe."""
 
-    form: str
-    process: subprocess.Popen[bytes] | None = None
-    commands: int = -1
+    module: str
+    flags: list[str]
+    log: Path
+    _process: subprocess.Popen[bytes] | None = None
+    _commands: int = -1
+
+    @property
+    def has_power(self) -> bool:
+        """Returns true from its start until it is killed."""
+        return self._process is not None
+
+    def start(self) -> bool:
+        """Starts it. Returns false if it has power already."""
+        if self._process is not None:
+            return False
+        read_end, self._commands = os.pipe()
+        argv = [sys.executable, "-m", self.module, f"--commands={read_end}", *self.flags]
+        self._process = spawn(argv, self.log, keep_open=[read_end])
+        os.close(read_end)
+        return True
+
+    def command(self, what: str, client: str, **arguments: Any) -> None:
+        """Has one of its clients do something."""
+        line = json.dumps({"do": what, "client": client, **arguments}, ensure_ascii=False) + "\n"
+        # A device that has ended by itself is found by `has_ended`.
+        with suppress(BrokenPipeError):
+            os.write(self._commands, line.encode())
+
+    def kill(self) -> bool:
+        """Power loss: kill -9. Returns false if it has no power. Raises TimeoutExpired."""
+        if self._process is None:
+            return False
+        process, self._process = self._process, None
+        os.close(self._commands)
+        process.kill()
+        process.wait(_END_S)
+        return True
+
+    def has_ended(self) -> bool:
+        """Returns true if it has ended by itself: that is a fault of ours."""
+        return self._process is not None and self._process.poll() is not None
 
 
 class Devices:
@@ -48,7 +86,6 @@ class Devices:
     ) -> None:
         """`connection_history` takes what only the one who kills knows."""
         self._directory = directory
-        self._gateways = gateways
         self._history = connection_history
         self.intents = {
             client.name: Intent(
@@ -59,9 +96,12 @@ class Devices:
             )
             for client in schedule.clients
         }
-        self._devices = {
-            f"device-{number}": DeviceProcess(schedule.form_of(number)) for number in range(1, DEVICES + 1)
-        }
+        self._devices: dict[str, DeviceProcess] = {}
+        for number in range(1, DEVICES + 1):
+            name = f"device-{number}"
+            flags = [f"--form={schedule.form_of(number)}", f"--states={directory / 'states'}"]
+            flags += [f"--history={directory / f'{name}.jsonl'}", *(f"--gateway={address}" for address in gateways)]
+            self._devices[name] = DeviceProcess("coldnotify_fault.device_host", flags, directory / f"{name}.log")
         (directory / "states").mkdir()
 
     def histories(self) -> list[Path]:
@@ -70,16 +110,8 @@ class Devices:
 
     def start(self, name: str) -> None:
         """Start a device and, in it, its clients; those that should be awake connect."""
-        device = self._devices[name]
-        if device.process is not None:
+        if not self._devices[name].start():
             return
-        read_end, device.commands = os.pipe()
-        argv = [sys.executable, "-m", "coldnotify_fault.device_host", f"--commands={read_end}"]
-        argv += [f"--form={device.form}"]
-        argv += [f"--states={self._directory / 'states'}", f"--history={self._directory / f'{name}.jsonl'}"]
-        argv += [f"--gateway={address}" for address in self._gateways]
-        device.process = spawn(argv, self._directory / f"{name}.log", keep_open=[read_end])
-        os.close(read_end)
         for client, intent in self.intents.items():
             if intent.device == name:
                 wanted = {"wanted": sorted(intent.wanted), "queries": sorted(intent.queries)}
@@ -95,13 +127,8 @@ class Devices:
 
     def kill(self, name: str, wiped: list[str]) -> None:
         """Power loss: kill -9. The clients `wiped` lose their state file."""
-        device = self._devices[name]
-        if device.process is None:
+        if not self._devices[name].kill():
             return
-        device.process.kill()
-        device.process.wait(_END_S)
-        os.close(device.commands)
-        device.process, device.commands = None, -1
         for client, intent in self.intents.items():
             if intent.device == name:
                 self._history.write("killed", client=client)
@@ -127,7 +154,7 @@ class Devices:
             intent.channels[arguments["channel"]] = arguments
         elif what == "unsubscribe":
             intent.channels.pop(arguments["channel"], None)
-        if self._devices[intent.device].process is not None:
+        if self._devices[intent.device].has_power:
             self._command(client, what, **arguments)
 
     def owed(self) -> dict[str, set[str]]:
@@ -152,20 +179,13 @@ class Devices:
 
     def ended(self) -> list[str]:
         """The devices that ended by themselves: that is a fault of ours."""
-        return [name for name, d in self._devices.items() if d.process is not None and d.process.poll() is not None]
+        return [name for name, device in self._devices.items() if device.has_ended()]
 
     def stop(self) -> None:
         """Kill them all."""
         for device in self._devices.values():
-            if device.process is not None:
-                device.process.kill()
-                with suppress(subprocess.TimeoutExpired):
-                    device.process.wait(_END_S)
-                os.close(device.commands)
-                device.process = None
+            with suppress(subprocess.TimeoutExpired):
+                device.kill()
 
     def _command(self, client: str, what: str, **arguments: Any) -> None:
-        line = json.dumps({"do": what, "client": client, **arguments}, ensure_ascii=False) + "\n"
-        # A device that has ended by itself is found by `ended`.
-        with suppress(BrokenPipeError):
-            os.write(self._devices[self.intents[client].device].commands, line.encode())
+        self._devices[self.intents[client].device].command(what, client, **arguments)

@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from coldnotify_checker.histories import HistoryWriter, now_us
+from coldnotify_checker.histories import Event, HistoryWriter, now_us
 
 
 class HistoryFile:
@@ -21,6 +21,10 @@ class HistoryFile:
             t = now_us()
             self._writer.write({"t": t, "event": event, **fields})
         return t
+
+    def append(self, event: Event) -> None:
+        """Adds an event that has its time. Raises OSError."""
+        self._writer.write(event)
 
     def close(self) -> None:
         """Nothing more is written."""

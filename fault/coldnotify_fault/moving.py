@@ -164,7 +164,12 @@ class MovingCampaign(Campaign):
 
     def _note_copies(self) -> None:
         """Write that the new logs were sent what is in them: clients are owed all of it."""
-        records = (one for one in self._read() if isinstance(one, Record) and one.topic in NEW.channels)
+        # Those of MQTT devices have no id, and are owed to nobody there.
+        records = (
+            one
+            for one in self._read()
+            if isinstance(one, Record) and one.topic in NEW.channels and one.headers.get(ID_HEADER)
+        )
         for number, one in enumerate(sorted(records, key=lambda record: (record.partition, record.offset))):
             said = one.headers
             self._history.write(
@@ -172,7 +177,7 @@ class MovingCampaign(Campaign):
                 publisher="copy",
                 id=number,
                 channel=one.key,
-                message=said.get(ID_HEADER),
+                message=said[ID_HEADER],
                 payload=one.value,
                 to=said[TO_HEADER].split(",") if said.get(TO_HEADER) else [],
                 expires_at=int(said[EXPIRES_HEADER]) if said.get(EXPIRES_HEADER) else None,

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from coldnotify_checker.verdict import MQTT_PROMISES
+
 from coldnotify_fault.campaign import SeedOutcome
 from coldnotify_fault.schedule import FaultKind
 
@@ -11,9 +13,11 @@ _COLUMNS = (
     *("seed", "brokers", "faults", "publishes", "acknowledged", "told"),
     *("queries evaluated", "entered", "left", "sets asked for again", "duplicates on the wire"),
     *("messages sent", "told", "missed: retention", "expired", "served by blocks"),
+    *("MQTT told", "acknowledged", "violations"),
     *("catch-up s", "all know all s", "violations"),
 )
 
+_OF_MQTT = ("mqtt_told", "mqtt_acknowledged", "mqtt_violations")
 _OF_CHANNELS = ("sent", "messages", "missed_retention", "missed_expired", "served_by_blocks")
 
 
@@ -43,6 +47,10 @@ def row_of(outcome: SeedOutcome) -> dict[str, Any]:
         "missed_lost": counted.missed.get("lost", 0),
         "served_by_blocks": outcome.counts["served_by_blocks"],
         "messages_paged": outcome.counts["messages_paged"],
+        "mqtt_told": counted.mqtt_told,
+        "mqtt_acknowledged": counted.mqtt_acknowledged,
+        "mqtt_wakes": counted.mqtt_wakes,
+        "mqtt_violations": sum(outcome.verdict.counts[promise] for promise in MQTT_PROMISES),
         "wire": counted.wire,
         "wire_duplicates": counted.wire_duplicates,
         "catch_up_s_max": round(counted.catch_up_s_max, 1),
@@ -66,6 +74,8 @@ def totals_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "sets_judged",
         "descriptions_judged",
         *_OF_CHANNELS,
+        *_OF_MQTT,
+        "mqtt_wakes",
         "missed_lost",
         "messages_paged",
         "wire",
@@ -105,6 +115,6 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 def _line(name: str, row: dict[str, Any]) -> str:
     figures = [row["brokers"], sum(row["faults"].values())]
     shown = ("publishes", "acknowledged", "told", "evaluated", "entered", "left", "asked_again", "wire_duplicates")
-    figures += [row[key] for key in (*shown, *_OF_CHANNELS, "catch_up_s_max")]
+    figures += [row[key] for key in (*shown, *_OF_CHANNELS, *_OF_MQTT, "catch_up_s_max")]
     calm = "never" if row["calm_s"] is None else str(row["calm_s"])
     return "| " + " | ".join([name, *map(str, figures), calm, str(row["violations"])]) + " |"

@@ -6,8 +6,9 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from coldnotify_fault import hostile_faults, usage_faults
+from coldnotify_fault import hostile_faults, mqtt_steps, usage_faults
 from coldnotify_fault.channel_steps import Followed, draw_followed, draw_steps
+from coldnotify_fault.mqtt_steps import MQTT_DEVICES, ScheduledMqttDevice
 
 DOMAINS = ("camera.control", "release")
 CHANNEL_RETENTIONS = f"{DOMAINS[0]}=1h"
@@ -93,10 +94,18 @@ class FaultKind(StrEnum):
     """A second worker comes, and leaves in order."""
     HOSTILE_RECORDS = hostile_faults.KIND
     """Somebody writes batches made by hand to all topics."""
+    MQTT_DEVICE_KILLED = mqtt_steps.MQTT_KILLED
+    """Power loss of half of the MQTT devices; some of them forget which filters they have."""
 
 
 DRAWN_APART = frozenset(
-    {FaultKind.USAGE_KILLED, FaultKind.USAGE_PAUSED, FaultKind.USAGE_DOUBLED, FaultKind.HOSTILE_RECORDS}
+    {
+        FaultKind.USAGE_KILLED,
+        FaultKind.USAGE_PAUSED,
+        FaultKind.USAGE_DOUBLED,
+        FaultKind.HOSTILE_RECORDS,
+        FaultKind.MQTT_DEVICE_KILLED,
+    }
 )
 """Drawn by themselves, at a pace of their own: no other fault waits for them."""
 
@@ -141,8 +150,8 @@ _RESTART_S = (0.1, 3.0)
 @dataclass(frozen=True, slots=True)
 class ScheduledStep:
     """One thing to do. `what` is fault, heal, publish, describe, connect, disconnect, register, unregister,
-    register_query, unregister_query, subscribe, unsubscribe, send, send_by_client, film, trim, lose_log or
-    fail_next.
+    register_query, unregister_query, subscribe, unsubscribe, send, send_by_client, film, trim, lose_log,
+    fail_next, or mqtt_ and connect, disconnect, crash, subscribe, unsubscribe or publish.
 
     Its target is that of a fault, a back-end, a client as domain/group/client, or (film, trim, lose_log) a
     domain/group.
@@ -175,6 +184,7 @@ class CampaignSchedule:
     clients: tuple[ScheduledClient, ...]
     steps: tuple[ScheduledStep, ...]
     raw_devices: int = RAW_DEVICES
+    mqtt_devices: tuple[ScheduledMqttDevice, ...] = ()
 
     def form_of(self, device: int) -> str:
         """Returns the form of this device's clients: raw on the last ones, else of the library, and half of them
@@ -207,6 +217,7 @@ def schedule(
     publishes_per_s: float = 12.0,
     kinds: Sequence[FaultKind] = tuple(FaultKind),
     raw_devices: int = RAW_DEVICES,
+    mqtt_devices: int = MQTT_DEVICES,
 ) -> CampaignSchedule:
     """Steps in order of time, for `seconds`; the rates are averages. Heals come within the time or up to 9 s after."""
     random = Random(f"{seed}/{seconds}/{fault_every_s}/{publishes_per_s}")
@@ -226,9 +237,9 @@ def schedule(
     _draw_descriptions(Random(f"{seed}/{seconds}/descriptions"), seconds, steps)
     clients = _draw_queries(Random(f"{seed}/{seconds}/queries"), seconds, clients, steps)
     clients = _draw_channels(Random(f"{seed}/{seconds}/channels"), seconds, clients, steps)
-    return CampaignSchedule(
-        seed, seconds, brokers, clients, tuple(sorted(steps, key=lambda step: step.at_s)), raw_devices
-    )
+    mqtt = _draw_mqtt(Random(f"{seed}/{seconds}/mqtt"), seconds, mqtt_devices, kinds, steps)
+    in_order = tuple(sorted(steps, key=lambda step: step.at_s))
+    return CampaignSchedule(seed, seconds, brokers, clients, in_order, raw_devices, mqtt)
 
 
 def _draw_clients(random: Random) -> tuple[ScheduledClient, ...]:
@@ -393,3 +404,15 @@ def _draw_channels(
     followed = draw_followed(random, [client.name for client in clients])
     steps += [ScheduledStep(*drawn) for drawn in draw_steps(random, seconds, followed)]
     return tuple(replace(client, channels=followed.get(client.name, ())) for client in clients)
+
+
+def _draw_mqtt(
+    random: Random, seconds: float, number: int, kinds: Sequence[FaultKind], steps: list[ScheduledStep]
+) -> tuple[ScheduledMqttDevice, ...]:
+    """MQTT devices, and who publishes to them."""
+    devices = mqtt_steps.draw_devices(random, number)
+    for at_s, what, target, arguments in mqtt_steps.draw_steps(random, seconds, devices, BACKENDS):
+        more = version_arguments(arguments["object"], 0, arguments["version"]) if what == "publish" else {}
+        steps.append(ScheduledStep(at_s, what, target, {**arguments, **more}))
+    steps += [ScheduledStep(*drawn) for drawn in mqtt_steps.draw_losses(random, seconds, devices, set(kinds))]
+    return devices

@@ -115,7 +115,10 @@ class Services:
         self.kafka = self.brokers.bootstrap
         self.parts: dict[str, KilledService | Broker] = dict(self.brokers.parts) if own_brokers else {}
         self.gateway_proxies: dict[str, Proxy] = {}
+        self.mqtt_proxies: dict[str, Proxy] = {}
+        """Those before the gateways' ports for MQTT, by gateway, too."""
         self.gateway_addresses: list[str] = []
+        self.mqtt_addresses: list[str] = []
         self.matcher_ports: dict[str, int] = {}
         retentions = f"--channel-retentions={CHANNEL_RETENTIONS}"
         for number in range(1, MATCHERS_MAX + 1):
@@ -127,9 +130,11 @@ class Services:
             self._add(directory, f"matcher-{number}", http, flags)
         for number in range(1, GATEWAYS + 1):
             own, http, proxied = free_port(_HOST), free_port(_HOST), free_port(_HOST)
+            mqtt, mqtt_proxied = free_port(_HOST), free_port(_HOST)
             flags = [
                 f"--gateway-port={own}",
                 f"--gateway-http-port={http}",
+                f"--gateway-mqtt-port={mqtt}",
                 "--gateway-web-port=0",
                 "--gateway-mqtt-port=0",
                 "--gateway-ask-again-s=2",
@@ -139,6 +144,8 @@ class Services:
             self._add(directory, f"gateway-{number}", http, flags)
             self.gateway_proxies[f"gateway-{number}"] = network.proxy((_HOST, proxied), (_HOST, own), wire)
             self.gateway_addresses.append(f"{_HOST}:{proxied}")
+            self.mqtt_proxies[f"gateway-{number}"] = network.proxy((_HOST, mqtt_proxied), (_HOST, mqtt))
+            self.mqtt_addresses.append(f"{_HOST}:{mqtt_proxied}")
         http = free_port(_HOST)
         self.http_url = f"http://{_HOST}:{http}"
         self._add(directory, "http", http, [f"--http-port={http}", "--http-publish-timeout-s=5", retentions])
@@ -149,6 +156,10 @@ class Services:
         """Returns the names of the parts that run when there is no fault."""
         extra = {f"matcher-{number}" for number in range(MATCHERS + 1, MATCHERS_MAX + 1)} | {usage_faults.WORKERS[1]}
         return [name for name in self.parts if name not in extra]
+
+    def proxies_of(self, gateway: str) -> tuple[Proxy, Proxy]:
+        """Returns the proxies before a gateway: that of its clients, and that of MQTT devices."""
+        return self.gateway_proxies[gateway], self.mqtt_proxies[gateway]
 
     def apply_topics(self) -> None:
         """Make the topics that are missing. Raises TopicsError, KafkaException."""

@@ -8,6 +8,7 @@ import hashlib
 import pytest
 from coldnotify_fault import hostile_faults, usage_faults
 from coldnotify_fault.channel_steps import FILM_BYTES, FILM_MESSAGES, TAIL_BYTES_MAX
+from coldnotify_fault.mqtt_steps import MQTT_GROUP, MQTT_HOSTS
 from coldnotify_fault.schedule import (
     BACKENDS,
     BROKER_FAULTS,
@@ -72,6 +73,11 @@ def is_hostile(step: ScheduledStep) -> bool:
     return step.target == hostile_faults.TARGET
 
 
+def is_of_mqtt(step: ScheduledStep) -> bool:
+    named = step.arguments.get("object", "").startswith(f"{MQTT_GROUP}/")
+    return named or step.what.startswith("mqtt_") or step.target in MQTT_HOSTS
+
+
 def test_queries_and_descriptions_are_drawn() -> None:
     plan = schedule(1, 60)
     assert {step.what for step in plan.steps if is_of_queries(step)} == {
@@ -86,9 +92,10 @@ def test_a_recorded_seed_still_draws_the_same() -> None:
 
     def drawn(seed: int, seconds: float, fault_every_s: float = 3.0) -> str:
         plan = schedule(seed, seconds, fault_every_s=fault_every_s)
-        # As it was before there were queries, channels, faults of the usage job, and strangers: these are drawn apart.
+        # As it was before there were queries, channels, faults of the usage job, strangers, and MQTT devices: these are
+        # drawn apart.
         clients = ", ".join(repr(client).partition(", queries=")[0] + ")" for client in plan.clients)
-        drawn_apart = (is_of_queries, is_of_the_usage_job, is_hostile)
+        drawn_apart = (is_of_queries, is_of_the_usage_job, is_hostile, is_of_mqtt)
         steps = tuple(
             step
             for step in plan.steps
@@ -127,7 +134,7 @@ def test_no_target_is_hit_again_before_it_was_healed(brokers: int) -> None:
     for seed in range(50):
         down: set[str] = set()
         for step in schedule(seed, 60, brokers=brokers).steps:
-            if is_of_the_usage_job(step) or is_hostile(step):
+            if is_of_the_usage_job(step) or is_hostile(step) or is_of_mqtt(step):
                 continue  # no other fault waits for these
             if step.what == "fault":
                 assert step.target not in down, (seed, step)

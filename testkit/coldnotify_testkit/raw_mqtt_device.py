@@ -58,6 +58,8 @@ class MqttManner:
     """The way in which a device connects."""
 
     protocol: ProtocolVersion = ProtocolVersion.MQTT_5
+    clean: bool = False
+    """Every connection begins a session of its own."""
     expiry_s: int = FOR_EVER_S
     """5.0: how long its session outlives a connection. 3.1.1 has it for ever, or with a clean session not at all."""
     keep_alive_s: int = 60
@@ -136,11 +138,17 @@ class RawMqttDevice:
         """Returns how many PUBLISH and SUBSCRIBE packets wait for their answers."""
         return len(self._sent) + len(self._waiting.subscribes)
 
+    @property
+    def pinged(self) -> int | None:
+        """Returns when the first PINGREQ without its PINGRESP was sent; Unix time in microseconds."""
+        return self._waiting.pings[0] if self._waiting.pings else None
+
     # --- what it does
 
     def connect(self, *, clean: bool = False) -> None:
         """Begins a connection: sends CONNECT."""
         manner = self.manner
+        clean = clean or manner.clean
         is_5 = manner.protocol is ProtocolVersion.MQTT_5
         expiry_s = manner.expiry_s if is_5 else 0 if clean else FOR_EVER_S
         self._out.clear()

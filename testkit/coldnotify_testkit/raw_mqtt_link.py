@@ -5,8 +5,10 @@ import random
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from coldnotify_checker.histories import now_us
 
 from coldnotify_testkit.link_thread import LinkThread
 from coldnotify_testkit.raw_mqtt_device import RawMqttDevice
@@ -25,6 +27,8 @@ class MqttPauses:
     """The longest pause before it connects again."""
     ping_s: float = 5.0
     """After the first PINGREQ, which follows the CONNACK."""
+    pong_s: float = 20.0
+    """The longest time until a PINGRESP."""
     drain_s: float = 5.0
     """The longest time behind a DISCONNECT until the service closes the connection."""
 
@@ -39,16 +43,18 @@ class RawMqttLink(LinkThread[RawMqttDevice]):
         *,
         pauses: MqttPauses = MqttPauses(),
         crashes: float = 0.0,
+        look: Callable[[RawMqttDevice], None] = lambda device: None,
         random_: random.Random | None = None,
     ) -> None:
         """`crashes`: the probability, for each time that bytes have come, that the device is gone before it has taken
-        all of them, or before its answer has left.
+        all of them, or before its answer has left. `look` is called again and again.
         """
         super().__init__("raw-mqtt-device")
         self.device = device
         self._addresses = addresses
         self._pauses = pauses
         self.crashes = crashes
+        self._look = look
         self._random = random_ or random.Random()
         self._wanted = self._clean = False
         self._socket: socket.socket | None = None
@@ -87,6 +93,7 @@ class RawMqttLink(LinkThread[RawMqttDevice]):
     def _run(self) -> None:
         while not self._stopping:
             self._do_queued(self.device)
+            self._look(self.device)
             now = time.monotonic()
             if self._socket is None:
                 if self._wanted and now >= self._next_s:
@@ -114,6 +121,8 @@ class RawMqttLink(LinkThread[RawMqttDevice]):
             self._ping_s = now + self._pauses.ping_s
         if not device.connected and now - self._begun_s > self._pauses.connect_s:
             device.ended("service", "no CONNACK")
+        if device.pinged is not None and now_us() - device.pinged > self._pauses.pong_s * 1e6:
+            device.ended("crash", "no PINGRESP")
         self._write()
         if device.over is None:
             self._read()

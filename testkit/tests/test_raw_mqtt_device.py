@@ -3,15 +3,12 @@
 Stands for: raw_mqtt_link, link_thread, mqtt_story
 """
 
-import contextlib
 import os
 import shutil
-import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from coldnotify_checker.histories import (
@@ -26,159 +23,28 @@ from coldnotify_checker.histories import (
 )
 from coldnotify_cli.noting import message_payload
 from coldnotify_kafka.broker.free_ports import free_port
-from coldnotify_schemas.filters import fits
 from coldnotify_schemas.mqtt.encoding import encode
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import (
     ConnAck,
-    Connect,
-    Disconnect,
-    Packet,
-    PingReq,
-    PingResp,
     PubAck,
     Publish,
-    SubAck,
-    Subscribe,
     TopicSubscription,
     Will,
 )
 from coldnotify_schemas.mqtt.parsing import PacketBuffer
-from coldnotify_schemas.mqtt.properties import Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode, ReturnCode
 from coldnotify_testkit.child import Child
+from coldnotify_testkit.mqtt_double import HOST, MqttDouble
 from coldnotify_testkit.mqtt_story import GROUP, NOTHING, MqttStory
 from coldnotify_testkit.raw_mqtt_device import MqttManner, RawMqttDevice
 from coldnotify_testkit.raw_mqtt_link import MqttPauses, RawMqttLink
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
-HOST = "127.0.0.1"
 MQTT_5, MQTT_3 = ProtocolVersion.MQTT_5, ProtocolVersion.MQTT_3_1_1
 PAUSES = MqttPauses(back_off_s=0.1, ping_s=0.2)
+Kind = TypeVar("Kind", bound=Event)
 ROOM = TopicSubscription("room/#", 1)
-
-
-@dataclass(eq=False)
-class Due:
-    """One delivery that is not acknowledged."""
-
-    topic: str
-    payload: bytes
-    retain: bool
-    said: tuple[str, int]
-    packet_id: int = 0
-
-
-@dataclass(eq=False)
-class Kept:
-    """A session."""
-
-    filters: list[str] = field(default_factory=list)
-    due: list[Due] = field(default_factory=list)
-    connection: "Serving | None" = None
-
-
-class Broker(socketserver.ThreadingTCPServer):
-    """Serves devices of one group in memory; `forgets` what was sent once, acknowledged or not."""
-
-    allow_reuse_address = daemon_threads = True
-
-    def __init__(self, *, forgets: bool = False) -> None:
-        super().__init__((HOST, 0), Serving)
-        self.forgets = forgets
-        self.lock = threading.RLock()
-        self.sessions: dict[str, Kept] = {}
-        self.versions: dict[str, tuple[int, bytes]] = {}
-        self.messages: list[tuple[str, bytes]] = []
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
-
-    def published(self, packet: Publish) -> None:
-        if packet.retain:
-            version = self.versions.get(packet.topic, (0, b""))[0] + 1
-            self.versions[packet.topic] = version, packet.payload
-            said = "coldnotify-version", version
-        else:
-            said = "coldnotify-offset", len(self.messages)
-            self.messages.append((packet.topic, packet.payload))
-        for session in self.sessions.values():
-            if any(fits(one, packet.topic) for one in session.filters):
-                self.give(session, Due(packet.topic, packet.payload, False, said))
-
-    def give(self, session: Kept, due: Due) -> None:
-        session.due.append(due)
-        if session.connection is not None:
-            session.connection.deliver(due)
-
-
-class Serving(socketserver.BaseRequestHandler):
-    """One connection."""
-
-    server: Broker
-    session: Kept
-
-    def handle(self) -> None:
-        self.packets, self.packet_id = PacketBuffer(1 << 20), 0
-        try:
-            while data := self.request.recv(65536):
-                for packet in self.packets.feed(data):
-                    with self.server.lock:
-                        self.take(packet)
-        except OSError:
-            pass
-        with self.server.lock:
-            if hasattr(self, "session") and self.session.connection is self:
-                self.session.connection = None
-
-    def take(self, packet: Packet) -> None:
-        match packet:
-            case Connect():
-                self.on_connect(packet)
-            case Subscribe():
-                self.session.filters += [one.filter for one in packet.subscriptions]
-                self.say(SubAck(packet.packet_id, (ReasonCode.GRANTED_QOS_1,) * len(packet.subscriptions)))
-                for topic, (version, payload) in self.server.versions.items():
-                    if payload and any(fits(one.filter, topic) for one in packet.subscriptions):
-                        self.server.give(self.session, Due(topic, payload, True, ("coldnotify-version", version)))
-            case Publish():
-                self.server.published(packet)
-                if packet.packet_id is not None:
-                    self.say(PubAck(packet.packet_id))
-            case PubAck():
-                self.session.due = [one for one in self.session.due if one.packet_id != packet.packet_id]
-            case PingReq():
-                self.say(PingResp())
-            case Disconnect():
-                self.request.shutdown(2)
-            case _:
-                pass
-
-    def on_connect(self, packet: Connect) -> None:
-        sessions = self.server.sessions
-        present = packet.client_id in sessions and not packet.clean_start
-        self.session = sessions[packet.client_id] if present else Kept()
-        sessions[packet.client_id] = self.session
-        self.session.connection = self
-        accepted = ReasonCode.SUCCESS if packet.protocol is MQTT_5 else ReturnCode.ACCEPTED
-        self.say(ConnAck(present, accepted))
-        if self.server.forgets:
-            self.session.due = [one for one in self.session.due if not one.packet_id]
-        for due in self.session.due:
-            self.deliver(due)
-
-    def deliver(self, due: Due) -> None:
-        self.packet_id += 1
-        due.packet_id = self.packet_id
-        properties = Properties(user_properties=((due.said[0], str(due.said[1])),))
-        self.say(Publish(due.topic, due.payload, 1, due.retain, packet_id=due.packet_id, properties=properties))
-
-    def say(self, packet: Packet) -> None:
-        assert self.packets.protocol is not None
-        with contextlib.suppress(OSError):
-            self.request.sendall(encode(packet, self.packets.protocol))
 
 
 class House:
@@ -197,6 +63,9 @@ class House:
         link.start()
         return link
 
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        return [event for event in read_histories([self.file]) if isinstance(event, kind)]
+
     def story(self) -> MqttStory:
         """What was written, to go on with by hand."""
         story = MqttStory()
@@ -211,14 +80,14 @@ class House:
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
+def broker() -> Iterator[MqttDouble]:
+    with MqttDouble() as broker:
         yield broker
         broker.shutdown()
 
 
 @pytest.fixture
-def house(tmp_path: Path, broker: Broker) -> Iterator[House]:
+def house(tmp_path: Path, broker: MqttDouble) -> Iterator[House]:
     house = House(tmp_path, broker.port)
     yield house
     house.close()
@@ -283,7 +152,7 @@ def a_day(house: House, protocol: ProtocolVersion) -> RawMqttLink:
     return panel
 
 
-def dump(story: MqttStory, broker: Broker) -> MqttStory:
+def dump(story: MqttStory, broker: MqttDouble) -> MqttStory:
     versions: dict[str, tuple[int, Any]] = {}
     for topic, (version, payload) in broker.versions.items():
         versions[topic] = version, message_payload(payload) if payload else NOTHING
@@ -292,7 +161,7 @@ def dump(story: MqttStory, broker: Broker) -> MqttStory:
 
 
 @pytest.mark.parametrize("protocol", [MQTT_5, MQTT_3])
-def test_a_day_is_written_down_and_judged_as_clean(house: House, broker: Broker, protocol: ProtocolVersion) -> None:
+def test_a_day_is_written_down_and_judged_as_clean(house: House, broker: MqttDouble, protocol: ProtocolVersion) -> None:
     panel = a_day(house, protocol)
     story = dump(house.story(), broker)
     assert story.violations() == {}
@@ -306,14 +175,37 @@ def test_a_day_is_written_down_and_judged_as_clean(house: House, broker: Broker,
 
 @pytest.mark.parametrize("protocol", [MQTT_5, MQTT_3])
 def test_a_broker_that_forgets_what_it_sent_is_found_out(
-    house: House, broker: Broker, protocol: ProtocolVersion
+    house: House, broker: MqttDouble, protocol: ProtocolVersion
 ) -> None:
     broker.forgets = True
     a_day(house, protocol)
     assert dump(house.story(), broker).violations().keys() & {"M8", "P7"}
 
 
-def test_random_crashes_lose_nothing(house: House, broker: Broker) -> None:
+def test_a_connection_without_pingresp_is_given_up(house: House, broker: MqttDouble) -> None:
+    broker.pongs = False
+    device = RawMqttDevice(f"{GROUP}/panel", house.writer.write)
+    link = RawMqttLink(device, [(HOST, broker.port)], pauses=MqttPauses(back_off_s=0.1, pong_s=0.3))
+    house.links.append(link)
+    link.start()
+    link.connect()
+    wait_for(lambda: bool(house.of(MqttDisconnected)), "it gives up")
+    assert house.of(MqttDisconnected)[0].reason == "no PINGRESP"
+    broker.pongs = True
+    wait_for(lambda: device.pongs, "a PINGRESP in another connection")
+
+
+def test_every_connection_of_a_clean_device_begins_a_session(house: House, broker: MqttDouble) -> None:
+    panel = house.device("panel", clean=True)
+    connects(panel)
+    subscribes(panel, ROOM)
+    leaves(panel, "crash")
+    connects(panel)
+    assert [one.present for one in house.of(MqttConnected)] == [False, False]
+    assert panel.device.filters == {}
+
+
+def test_random_crashes_lose_nothing(house: House, broker: MqttDouble) -> None:
     sensor = house.device("sensor")
     device = RawMqttDevice(f"{GROUP}/panel", house.writer.write)
     panel = RawMqttLink(device, [(HOST, broker.port)], pauses=PAUSES, crashes=0.3)

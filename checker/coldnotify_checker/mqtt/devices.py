@@ -11,6 +11,7 @@ from coldnotify_checker.histories import (
     MqttConnected,
     MqttDisconnected,
     MqttPong,
+    MqttPublished,
     MqttSubscribe,
     MqttSubscribed,
     MqttTold,
@@ -92,6 +93,8 @@ class MqttDevices:
                 told = device.connection.acknowledge(event) if device.connection is not None else None
                 if told is not None:
                     device.acknowledge(told)
+            case MqttPublished():
+                self._verdict.statistics.count_mqtt(acknowledged=event.code < 0x80)
             case MqttPong():
                 self._on_pong(event)
             case TopicLost():

@@ -58,6 +58,7 @@ def test_a_day_in_order_is_clean() -> None:
     verdict = judge(story.events)
     assert verdict.clean, str(verdict)
     assert (verdict.statistics.mqtt_told, verdict.statistics.mqtt_wakes) == (8, 3)
+    assert verdict.statistics.mqtt_acknowledged == 7
     assert not verdict.not_judged.keys() & {"M1", "M2"}
 
 
