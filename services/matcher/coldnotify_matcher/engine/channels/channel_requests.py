@@ -123,7 +123,7 @@ class ChannelRequests:
         if log is None or offset < client.registrations_applied:
             return
         self._unregister(log, client, session, hashes)
-        if not client.channels:
+        if not (client.channels or client.kept):
             self._drop(log, client, session)
 
     def _unregister(
@@ -220,7 +220,8 @@ class ChannelRequests:
         if log is None:
             return
         if stream is None:
-            if not client.channels:  # else a successor has begun, and its gateway opens the session again
+            # Else a successor has begun, and its gateway opens the session again.
+            if not (client.channels or client.kept):
                 _tell_nothing_lacks(session, request.ask, after_page=request.page)
             return
         if stream.stage is FollowedStage.SENT and stream.is_next(request.ask, request.page, request.paging):

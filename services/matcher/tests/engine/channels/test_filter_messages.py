@@ -63,6 +63,20 @@ class Listener:
         self._request(register=wire_pb2.Register(request=1, interests=said))
         return self.run()
 
+    def unsubscribe(self, *texts: str) -> "Listener":
+        """Register for these no more."""
+        self._request(unregister=wire_pb2.Unregister(request=2, interests=[filter_hash(one) for one in texts]))
+        return self.run()
+
+    def slow_down(self) -> None:
+        """Its gateway passes over what is told live, until it asks for what was."""
+        self.ask, self.page, self.live = self.ask + 1, 1, False
+
+    def read_on(self) -> "Listener":
+        """Its gateway asks from its place on."""
+        self._request(stream_catch_up=internal_pb2.CatchUp(cursor=self.complete, ask=self.ask, epoch=self.epoch))
+        return self.run()
+
     def leave(self) -> None:
         """End the session."""
         stream = internal_pb2.CompleteStream(epoch=self.epoch, complete=self.acked)
@@ -225,6 +239,17 @@ def test_a_takeover_repeats_nothing_and_passes_nothing_over() -> None:
     assert listener.take() == ["a/2", "a/3"]
     away.connect()
     assert [name for name in away.take() if name != "a/1"] == ["a/2", "a/3"]
+
+
+def test_ending_one_filter_of_several_costs_nothing_of_the_others() -> None:
+    bench = ChannelsBench()
+    device = Listener(bench).connect("tasks/#", "news")
+    assert device.unsubscribe("news").live
+    device.slow_down()
+    bench.send("tasks/a")
+    device.run()
+    assert device.take() == []
+    assert device.read_on().take() == ["tasks/a"]
 
 
 def test_a_clean_session_hears_nothing_of_before() -> None:
