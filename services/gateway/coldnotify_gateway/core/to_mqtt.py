@@ -202,11 +202,11 @@ class ToDevice:
 
     def on_ping(self, session: Identified, due_s: float) -> list[Output]:
         """Handles a PINGREQ. The first one of a connection is answered behind what the client lacks, by `due_s` at the
-        latest.
+        latest, and no other one before it.
         """
         device = device_of(session)
         session.reach()
-        if device.woken or self._is_complete(session, device):
+        if not device.pings and (device.woken or self._is_complete(session, device)):
             device.wake()
             return [Send(session.peer, [device.encode(PingResp())])]
         device.ping(due_s)

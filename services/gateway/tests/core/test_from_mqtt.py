@@ -243,6 +243,17 @@ def test_and_after_a_while_whatever_lacks(bench: MqttBench) -> None:
     assert wire.packet(PingResp)
 
 
+def test_no_other_ping_is_answered_before_the_first(bench: MqttBench) -> None:
+    wire, request = bench.connecting(a_connect(clean=False))
+    bench.inbox(opened_kept(1, request.open.ask, [a_filter("#")], 4, present=True))
+    bench.send(wire, PingReq())
+    bench.later(1.0)
+    bench.send(wire, PingReq())
+    assert [type(one) for one in wire.packets()] == [ConnAck]
+    bench.inbox(a_page(1, request.open.ask, 1, [a_version("a", 1, 6, b"x")], 6, last=True))
+    assert [type(one) for one in wire.packets()] == [Publish, PingResp, PingResp]
+
+
 def test_a_ping_acknowledges_the_position_of_a_client_that_owes_nothing(bench: MqttBench) -> None:
     wire, session = bench.connected(complete=5)
     bench.later(1)
