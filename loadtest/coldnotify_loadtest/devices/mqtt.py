@@ -65,7 +65,7 @@ class MqttDevice:
 
     __slots__ = ("_buffer", "_number", "_population", "_subscribed", "_unanswered", "closed", "ready")
     qos = 1
-    """What it asks for."""
+    """The QoS of its subscription."""
 
     def __init__(self, population: Population, number: int) -> None:
         self._population, self._number = population, number
