@@ -1,18 +1,30 @@
-"""Wills of MQTT devices: mosquitto's own clients through gateway, Kafka and matcher, ended in each way."""
+"""Wills of MQTT devices, of mosquitto's own clients and paho's, as sessions and gateways end in each way."""
 
+import json
+import os
 import shutil
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
-from coldnotify_testkit.paho_device import MQTT_5, PahoDevice
-from coldnotify_testkit.stack import Up
+from coldnotify_schemas.matcher_state import WillRecord, is_wills_key
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_testkit.matcher_process import records_of
+from coldnotify_testkit.paho_device import MQTT_5, PahoDevice, ToldMessage
+from coldnotify_testkit.stack import PARTITIONS, Stacks, Up, get_json
 from coldnotify_testkit.waiting import wait_for
+from msgspec.json import decode
 
 pytestmark = pytest.mark.kafka
 
 DOMAIN, GROUP = "animal.observer", "region-1"
+DEVICES = int(os.environ.get("COLDNOTIFY_TEST_WILLS", "20"))
+LATE_S = 20.0
+"""A will waits 30 s for who was sent away. A device of a busy machine may come later, and is none of a fault."""
 
 
 def port_of(up: Up) -> int:
@@ -59,3 +71,125 @@ def _hears(sender: PahoDevice, topic: str, heard: Path) -> bool:
     """Returns true once a subscriber has heard what the sender says."""
     sender.publish(f"{topic}/ready", b"1")
     return bool(heard.read_text())
+
+
+class Fleet:
+    """Devices that stay connected, each with a will: every other one is retained."""
+
+    def __init__(self, up: Up, group: str, devices: dict[str, PahoDevice]) -> None:
+        self.up, self.group, self.devices = up, group, devices
+
+    def everyone_is_there(self) -> bool:
+        return all(one.client.is_connected() for one in self.devices.values())
+
+    def published(self) -> dict[str, int]:
+        """Returns how often the will of each device is in the topics. A repeat of one does not count."""
+        partition = partition_of(DOMAIN, self.group, PARTITIONS)
+        found: dict[str, set[str]] = {}
+        for topic in (self.up.topics.objects, *self.up.topics.channels):
+            for key, value, headers in records_of(self.up.kafka, topic, partition):
+                name = (key or b"").decode().rpartition("/")[2]
+                if key == f"{DOMAIN}/{self.group}/gone/{name}".encode():
+                    what = headers.get("id", b"").decode() or str(json.loads(value or b"{}")["version"])
+                    found.setdefault(name, set()).add(what)
+        return {name: len(places) for name, places in found.items()}
+
+    def wait_at_rest(self) -> None:
+        """Waits until each device is there, with a will that is not due, and no other one is owed."""
+        wait_for(lambda: self.everyone_is_there() and self._all_wait(), "all wills are those of connected devices")
+
+    def _all_wait(self) -> bool:
+        partition = partition_of(DOMAIN, self.group, PARTITIONS)
+        last: dict[str, WillRecord] = {}
+        for key, value, _ in records_of(self.up.kafka, self.up.topics.registrations, partition):
+            name = (key or b"").decode()
+            if is_wills_key(name) and name.startswith(f"{DOMAIN}/{self.group}/") and value is not None:
+                last[name] = decode(value, type=WillRecord)
+        at_rest = [one for one in last.values() if one.now is not None and not one.now.due and not one.owed]
+        return len(at_rest) == len(self.devices)
+
+    def of_gateway(self, part: str) -> dict[str, PahoDevice]:
+        """Returns the devices that are connected to a gateway, which is named as in the ready report."""
+        parts = [name for name in self.up.report["pids"] if name.startswith("gateway")]
+        port = self.up.report["gateways_http"][parts.index(part)]
+        id_ = get_json(f"http://{port}/v1/gateway")["gateway"]
+        return {
+            name: one
+            for name, one in self.devices.items()
+            if self.up.client(DOMAIN, self.group, name).get("gateway") == id_
+        }
+
+    def larger_gateway(self) -> tuple[str, dict[str, PahoDevice]]:
+        """Returns the gateway with the most devices, and these."""
+        return max(((part, self.of_gateway(part)) for part in ("gateway", "gateway-2")), key=lambda one: len(one[1]))
+
+
+@contextmanager
+def fleet(up: Up, group: str) -> Iterator[Fleet]:
+    """They have a group of their own, and say DISCONNECT at the end."""
+    with ExitStack() as stack:
+        devices = {}
+        for number in range(DEVICES):
+            name = f"device-{number}"
+            will = ToldMessage(f"gone/{name}", b"gone", retain=number % 2 == 0)
+            devices[name] = stack.enter_context(
+                PahoDevice(port_of(up), f"{DOMAIN}/{group}/{name}", MQTT_5, clean=True, expiry_s=0, will=will)
+            )
+        yield Fleet(up, group, devices)
+
+
+@pytest.fixture(scope="module")
+def two_gateways(stacks: Stacks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with stacks.running(tmp_path_factory.mktemp("wills"), "--gateways=2") as up:
+        up.shared = True
+        yield up
+
+
+def test_a_rolling_restart_of_all_gateways_publishes_no_will(two_gateways: Up) -> None:
+    up = two_gateways
+    with fleet(up, "restarted") as devices:
+        devices.wait_at_rest()
+        for part in ("gateway", "gateway-2"):
+            before = dict(up.report["pids"])
+            os.kill(before[part], signal.SIGTERM)
+            up.wait_ready(other_than=before)
+            devices.wait_at_rest()
+        assert sum(len(one.absences_s) for one in devices.devices.values()) >= DEVICES
+        late = {name for name, one in devices.devices.items() if max(one.absences_s, default=0) > LATE_S}
+        assert devices.published().keys() <= late
+    assert devices.published().keys() <= late, "nor when they say good-bye"
+
+
+def test_a_killed_gateway_publishes_the_will_of_each_of_its_devices_once(two_gateways: Up) -> None:
+    up = two_gateways
+    with fleet(up, "killed") as devices:
+        devices.wait_at_rest()
+        part, willed = devices.larger_gateway()
+        up.wait_ready(other_than=up.kill(part))
+        wait_for(lambda: devices.published().keys() >= willed.keys(), "all wills")
+        devices.wait_at_rest()
+        lost = {name: len(one.absences_s) for name, one in devices.devices.items() if one.absences_s}
+        assert willed.keys() <= lost.keys()
+        published = devices.published()
+    assert published == dict.fromkeys(willed, 1)
+    assert devices.published() == published
+
+
+def test_a_stopped_gateway_publishes_each_will_once_and_its_devices_come_back(two_gateways: Up) -> None:
+    up = two_gateways
+    with fleet(up, "stopped") as devices:
+        devices.wait_at_rest()
+        part, willed = devices.larger_gateway()
+        pid = up.report["pids"][part]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            wait_for(lambda: devices.published().keys() >= willed.keys(), "it is taken for dead")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: all(one.absences_s for one in willed.values()), "who was willed dead connects again")
+        devices.wait_at_rest()
+        slowest_s = max(max(one.absences_s) for one in willed.values())
+        print(f"{len(willed)} of {DEVICES} devices were willed dead; back within {slowest_s:.1f} s")
+        published = devices.published()
+    assert published == dict.fromkeys(willed, 1)
+    assert devices.published() == published

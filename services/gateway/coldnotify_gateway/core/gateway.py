@@ -12,7 +12,7 @@ from coldnotify_common.security.shares import Shares
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, ack_complete
-from coldnotify_schemas.internal_pb2 import Inbox, Item
+from coldnotify_schemas.internal_pb2 import Inbox, Item, Will
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Hello
 
@@ -31,7 +31,7 @@ from coldnotify_gateway.core.hello_pace import HelloPace, WaitingHello
 from coldnotify_gateway.core.hello_refusals import CUT_OFF_NOT_HERE_S, HelloRefusals
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.mqtt.device_wills import check_will_right
+from coldnotify_gateway.core.mqtt.device_wills import check_will_right, size_of_will
 from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, PublishRecord, Send
 from coldnotify_gateway.core.pages import Pages
 from coldnotify_gateway.core.partition_view import PartitionView
@@ -84,6 +84,7 @@ class Gateway:
         self.inbox = inbox
         self.limits = limits
         self._admit = admit
+        self._agreements = agreements
         self.counters = Counters()
         self._timers: Timers[Unidentified | Identified] = Timers()
         self._requests = RequestMaker(gateway_id, inbox, limits, self.counters, self._timers)
@@ -330,8 +331,8 @@ class Gateway:
             self.counters.hellos_returning += 1
         else:
             self.counters.hellos_new += 1
-        if connection.device is not None:
-            check_will_right(connection.device.will, hello.client, publish_right)
+        if connection.device is not None and connection.device.will is not None:
+            self._check_will(connection.device.will, hello, publish_right)
         session = self._connections.identify(connection, hello, now_s, publish_right)
         outputs: list[Output] = []
         if session.device is not None:
@@ -341,6 +342,13 @@ class Gateway:
         outputs.append(self._requests.open(session, now_s))
         self._timers.look_at(session, now_s)
         return outputs
+
+    def _check_will(self, will: Will, hello: Hello, publish_right: PublishRight) -> None:
+        """Checks that a client may publish its will, which counts as one more publish of its tenant from here on."""
+        check_will_right(will, hello.client, publish_right)
+        too_much = self._agreements.ask(hello.domain, size_of_will(will, hello.domain, hello.group))
+        if too_much is not None:
+            raise Violation(CloseCode.ABOVE_AGREEMENT, f"will: {too_much.reason}")
 
     def on_disconnected(self, peer: Peer, now_s: float) -> list[Output]:
         """Removes a closed connection. Either side may have closed it."""

@@ -195,6 +195,7 @@ class Look:
                 "channels_cursor": cursor_of(client),
                 "kept": client.filters.protocol or None,
                 "expiry_s": _expiry_s(client),
+                "will": partition.engine.state.wills.topic_of(client.key),
             }
             log, channels = partition.engine.state.log_of(client), list(client.channels.values())
         shown["registrations"] = self.page(

@@ -316,7 +316,8 @@ def test_of_a_client_that_is_away_it_is_said_that_nothing_is_known_of_its_querie
 def test_the_ledger_knows_filters_and_what_is_kept(port: int, bench: EngineBench) -> None:
     gateway = KeptGateway(bench)
     bench.version("a/1", 1)
-    device, other = gateway.device("kept").connect(expiry_s=60), gateway.device("other").connect()
+    will = internal_pb2.Will(topic="gone", payload=b"x")
+    device, other = gateway.device("kept").connect(expiry_s=60, will=will), gateway.device("other").connect()
     gateway.run()
     device.subscribe("a/#", options=0x10, identifier=4)
     other.subscribe("b")
@@ -333,7 +334,8 @@ def test_the_ledger_knows_filters_and_what_is_kept(port: int, bench: EngineBench
     explained = get(port, "/clients/kept/explanation?object=a/1")[1]
     assert (explained["object"]["client_registered"], explained["object"]["client_applied"]) == (True, False)
     shown = get(port, "/clients/kept")[1]
-    assert (shown["kept"], shown["expiry_s"], shown["registered"]) == ("mqtt 5.0", 60, 1)
+    assert (shown["kept"], shown["expiry_s"], shown["registered"], shown["will"]) == ("mqtt 5.0", 60, 1, "gone")
+    assert get(port, "/clients/other")[1]["will"] is None
     assert shown["filters"] == [{"filter": "a/#", "options": 16, "identifier": 4, "answered": True}]
     device.reads = True
     bench.version("a/1", 3)

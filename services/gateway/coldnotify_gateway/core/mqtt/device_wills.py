@@ -22,14 +22,17 @@ def check_will(will: Will, payload_bytes_max: int) -> None:
         raise ProtocolViolation(f"will {wrong.words}", wrong.reason)
 
 
-def check_will_right(will: SaidWill | None, client: str, right: PublishRight) -> None:
+def check_will_right(will: SaidWill, client: str, right: PublishRight) -> None:
     """Checks the right of a client to publish its will. Raises Violation without one."""
-    if will is None:
-        return
     try:
         right.publisher("will topic", will.topic, client)
     except NotGranted as error:
         raise Violation(CloseCode.NOT_ALLOWED, str(error)) from None
+
+
+def size_of_will(will: SaidWill, domain: str, group: str) -> int:
+    """Returns the bytes that its publish has for the tenant: of key and payload."""
+    return len(domain) + len(group) + len(will.topic) + 2 + len(will.payload)
 
 
 def said_will(will: Will) -> SaidWill:

@@ -2,7 +2,8 @@
 
 import pytest
 from coldnotify_common.security.publish_rights import NO_NAME
-from coldnotify_gateway.core import Limits
+from coldnotify_gateway.core import AboveAgreement, Gateway, Limits
+from coldnotify_gateway.core.session_publishes import WithoutLimits
 from coldnotify_schemas.internal_pb2 import WILL_DROP, WILL_PUBLISH, WILL_UNSAID, WILL_WAIT, WillEnd
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import ConnAck, Connect, Disconnect, PubRec, Will
@@ -116,3 +117,28 @@ def test_a_leave_without_a_will_says_nothing_of_it(bench: MqttBench) -> None:
     bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
     (leave,) = bench.take_requests("leave")
     assert leave.leave.will == WILL_UNSAID
+
+
+class OneMore(WithoutLimits):
+    """Allows one publish."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    def ask(self, domain: str, size_bytes: int) -> AboveAgreement | None:
+        self.asked.append((domain, size_bytes))
+        return AboveAgreement("tenant t is above its agreement", 1_000) if len(self.asked) > 1 else None
+
+
+@BOTH
+def test_a_will_counts_as_a_publish_of_its_tenant(bench: MqttBench, protocol: ProtocolVersion) -> None:
+    agreed = OneMore()
+    bench.gateway = Gateway(MqttBench.GATEWAY, MqttBench.INBOX, 1, Limits(), agreements=agreed)
+    bench.connecting(a_connect("farm/barn/lamp-2", protocol))
+    assert not agreed.asked, "without a will nothing is asked"
+    _, request = bench.connecting(with_will(Will("gone", b"x" * 10), protocol))
+    assert agreed.asked == [(request.domain, len(f"{request.domain}/{request.group}/gone") + 10)]
+    wire = bench.device(protocol)
+    bench.send(wire, with_will(Will("gone"), protocol))
+    refused(wire, ReasonCode.QUOTA_EXCEEDED if protocol is MQTT_5 else ReturnCode.SERVER_UNAVAILABLE)
+    assert not bench.take_requests()

@@ -165,6 +165,11 @@ class Wills:
         ours = self._of.get(key)
         return ours is not None and ours.now is not None
 
+    def topic_of(self, key: str) -> str | None:
+        """Returns the topic of the will of the client's latest session; None: it has none that is not over."""
+        ours = self._of.get(key)
+        return None if ours is None or ours.now is None else ours.now.topic
+
     def at(self, now_ms: int) -> None:
         """Note the time."""
         self.now_ms = now_ms
