@@ -54,8 +54,10 @@ class Up:
         self._flags = flags
         self.topics = TopicNames(settings.get("topics_prefix", DEFAULT_PREFIX))
         """Its names in Kafka."""
-        # Its usual port may be an outgoing connection's own when it is to be listened on. 0.1.0 has no such flag.
-        settings = {"usage_port": str(free_port(_HOST)), "kafka": "", **settings}
+        # The usual port may be an outgoing connection's own when it is to be listened on, and any gateway that was told
+        # none may share that of MQTT. 0.1.0 has no such flags.
+        own = {name: str(free_port(_HOST)) for name in ("usage_port", "gateway_mqtt_port")}
+        settings = {"kafka": "", **own, **settings}
         self._environ = {**os.environ, **{f"COLDNOTIFY_{name.upper()}": value for name, value in settings.items()}}
         self._ready_file = directory / "ready.json"
         # Chosen by this process, they are reserved between two starts, too. There may be three nodes of Kafka.
