@@ -42,7 +42,7 @@ PAGE_ASK_ANEW: PageKind
 PAGE_AHEAD: PageKind
 
 class Request(_message.Message):
-    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "stream_catch_up", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "descriptions")
+    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "stream_catch_up", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "receive", "descriptions")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
     INBOX_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,7 @@ class Request(_message.Message):
     IS_THERE_FIELD_NUMBER: _ClassVar[int]
     ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    RECEIVE_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     format: int
     gateway: int
@@ -88,8 +89,9 @@ class Request(_message.Message):
     is_there: IsThere
     ask_outcome: AskOutcome
     unsettled: _wire_pb2.Unsettled
+    receive: Receive
     descriptions: bool
-    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
+    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "interests", "unregister_interests", "streams", "never_opened", "descriptions", "channels_in_order", "all_unsettled", "kept")
@@ -156,14 +158,40 @@ class Will(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., payload: _Optional[bytes] = ..., retain: _Optional[bool] = ..., qos: _Optional[int] = ..., delay_s: _Optional[int] = ...) -> None: ...
 
 class KeptSet(_message.Message):
-    __slots__ = ("present", "filters", "complete")
+    __slots__ = ("present", "filters", "complete", "unreleased")
     PRESENT_FIELD_NUMBER: _ClassVar[int]
     FILTERS_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    UNRELEASED_FIELD_NUMBER: _ClassVar[int]
     present: bool
     filters: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Interest]
     complete: int
-    def __init__(self, present: _Optional[bool] = ..., filters: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., complete: _Optional[int] = ...) -> None: ...
+    unreleased: _containers.RepeatedCompositeFieldContainer[Unreleased]
+    def __init__(self, present: _Optional[bool] = ..., filters: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., complete: _Optional[int] = ..., unreleased: _Optional[_Iterable[_Union[Unreleased, _Mapping]]] = ...) -> None: ...
+
+class Unreleased(_message.Message):
+    __slots__ = ("identifier", "id", "object", "version", "written")
+    IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    identifier: int
+    id: str
+    object: str
+    version: int
+    written: bool
+    def __init__(self, identifier: _Optional[int] = ..., id: _Optional[str] = ..., object: _Optional[str] = ..., version: _Optional[int] = ..., written: _Optional[bool] = ...) -> None: ...
+
+class Receive(_message.Message):
+    __slots__ = ("received", "released", "ask")
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    received: _containers.RepeatedCompositeFieldContainer[Unreleased]
+    released: _containers.RepeatedScalarFieldContainer[int]
+    ask: int
+    def __init__(self, received: _Optional[_Iterable[_Union[Unreleased, _Mapping]]] = ..., released: _Optional[_Iterable[int]] = ..., ask: _Optional[int] = ...) -> None: ...
 
 class OpenStream(_message.Message):
     __slots__ = ("log", "epoch", "cursor", "ask", "acked")
@@ -332,7 +360,7 @@ class Inbox(_message.Message):
     def __init__(self, format: _Optional[int] = ..., partition: _Optional[int] = ..., generation: _Optional[int] = ..., gateway: _Optional[int] = ..., number: _Optional[int] = ..., items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat", "stream_page", "stream_fan_out", "there", "became")
+    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat", "stream_page", "stream_fan_out", "there", "became", "noted")
     FAN_OUT_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
@@ -343,6 +371,7 @@ class Item(_message.Message):
     STREAM_FAN_OUT_FIELD_NUMBER: _ClassVar[int]
     THERE_FIELD_NUMBER: _ClassVar[int]
     BECAME_FIELD_NUMBER: _ClassVar[int]
+    NOTED_FIELD_NUMBER: _ClassVar[int]
     fan_out: FanOut
     opened: Opened
     answered: Answered
@@ -353,7 +382,8 @@ class Item(_message.Message):
     stream_fan_out: FanOut
     there: There
     became: Became
-    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ...) -> None: ...
+    noted: Noted
+    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ...) -> None: ...
 
 class Newest(_message.Message):
     __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers")
@@ -512,6 +542,16 @@ class There(_message.Message):
     ask: int
     there: bool
     def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., there: _Optional[bool] = ...) -> None: ...
+
+class Noted(_message.Message):
+    __slots__ = ("session", "ask", "received")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    ask: int
+    received: _containers.RepeatedCompositeFieldContainer[Unreleased]
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., received: _Optional[_Iterable[_Union[Unreleased, _Mapping]]] = ...) -> None: ...
 
 class Closed(_message.Message):
     __slots__ = ("session", "code", "reason")

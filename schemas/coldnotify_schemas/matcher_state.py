@@ -116,6 +116,23 @@ class RegistrationsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         return [one for one in self.interests if one.kind is kind]
 
 
+class UnreleasedRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A PUBLISH of QoS 2 that a kept session has sent and not released: what it became, or is to become."""
+
+    identifier: int
+    """The packet's."""
+    applied: int
+    """The offset of the request that told of it; -1: in another requests topic."""
+    id: str = ""
+    """The message's; empty: it is a version."""
+    object: str = ""
+    """The name of its object; empty: it is a message."""
+    version: int = 0
+    """The object's."""
+    written: bool = False
+    """The message is in Kafka."""
+
+
 class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A client's progress and connection; key domain/group/client."""
 
@@ -141,6 +158,8 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The protocol of a client that keeps nothing itself: its set and cursors are here alone; empty: it keeps them."""
     expiry_s: int = 0
     """Seconds that a kept set outlives its session; 0: it ends with it; EXPIRY_NEVER: for good."""
+    unreleased: list[UnreleasedRecord] = []
+    """Its client's publishes of QoS 2 that are not released."""
 
 
 class StoredWill(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -22,8 +22,9 @@ from coldnotify_matcher.stored_state import StoredState
 _NOTHING_IS_FRESH = 1 << 63
 """Committed offset of objects until this matcher loads the partition: its owner rejects and moves records, not this
 one."""
-_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there", "ask_outcome"))
-"""Requests whose answer promises the newest version, or that nothing was published, or a record's outcome."""
+_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there", "ask_outcome", "receive"))
+"""Requests whose answer promises the newest version, or one behind it, or that nothing was published, or a record's
+outcome."""
 
 
 class MatcherPartition(JobPartition):

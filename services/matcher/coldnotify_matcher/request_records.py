@@ -6,12 +6,14 @@ A writer to the topic may write anything. An invalid request is set aside, and t
 from collections.abc import Sequence
 
 from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.channels import check_id
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
+from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.partitioner import home_of
-from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
-from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, InvalidRecord
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.engine.inputs.operating import KINDS as OF_AN_OPERATOR
@@ -94,6 +96,8 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
             _check_unsettled(request.unsettled)
         case "is_there":
             _check_objects("object", [request.is_there.object])
+        case "receive":
+            _check_receive(request.receive)
         case "ask_outcome":
             _check_objects("object", [request.ask_outcome.object])
         case "catch_up" if request.catch_up.page > PAGE_MAX:
@@ -112,6 +116,20 @@ def _check_will(will: internal_pb2.Will) -> None:
     _check_objects("will topic", [will.topic])
     if len(will.payload) > LARGEST_PAYLOAD_BYTES:
         raise UnreadableState(f"will payload: has {len(will.payload)} bytes (at most {LARGEST_PAYLOAD_BYTES})")
+
+
+def _check_receive(said: internal_pb2.Receive) -> None:
+    for field, count in (("received", len(said.received)), ("released", len(said.released))):
+        if count > PUBLISHES_UNANSWERED_MAX:
+            raise UnreadableState(f"{field}: has {count} entries (at most {PUBLISHES_UNANSWERED_MAX} are allowed)")
+    _check_objects("received", [one.object for one in said.received if one.object])
+    for one in said.received:
+        if not 1 <= one.identifier <= PACKET_ID_MAX:
+            raise UnreadableState(f"identifier: is {one.identifier} (1 to {PACKET_ID_MAX} is possible)")
+        try:
+            check_id(one.id)
+        except InvalidRecord as error:
+            raise UnreadableState(str(error)) from None
 
 
 def _check_unsettled(said: wire_pb2.Unsettled) -> None:

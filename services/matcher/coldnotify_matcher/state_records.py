@@ -26,9 +26,15 @@ from coldnotify_schemas.matcher_state import (
     WillRecord,
     generation_max,
 )
+from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX
 from coldnotify_schemas.names import InvalidName, check_name, check_object
-from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, REGISTRATIONS_MAX, UNSETTLED_ERROR_BYTES_MAX
-from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES
+from coldnotify_schemas.protocol import (
+    OBJECTS_PER_FRAME_MAX,
+    PUBLISHES_UNANSWERED_MAX,
+    REGISTRATIONS_MAX,
+    UNSETTLED_ERROR_BYTES_MAX,
+)
+from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, VERSION_MAX
 from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_streams.errors import NewerFormat
 from msgspec.structs import replace
@@ -243,6 +249,11 @@ def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
     _check("last_seen", record.last_seen, 0, now_ms + CLOCKS_APART_MS_MAX)
     _check("kept", len(record.kept), 0, PROTOCOL_CHARS_MAX)
     _check("expiry_s", record.expiry_s, 0, EXPIRY_NEVER)
+    _check("unreleased", len(record.unreleased), 0, PUBLISHES_UNANSWERED_MAX)
+    for one in record.unreleased:
+        _check("unreleased's identifier", one.identifier, 1, PACKET_ID_MAX)
+        _check("unreleased's applied", one.applied, -1, OFFSET_MAX)
+        _check("unreleased's version", one.version, 0, VERSION_MAX)
     _check("channels_epoch", record.channels_epoch, 0, _EPOCH_MAX)
     _check("channels_cursor", record.channels_cursor, -1, OFFSET_MAX)
     return record

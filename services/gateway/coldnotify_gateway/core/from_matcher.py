@@ -75,6 +75,7 @@ class FromMatcher:
             "there": lambda session, item, now_s: publishing.on_there(
                 session, item.there.ask, now_s, there=item.there.there
             ),
+            "noted": lambda session, item, now_s: from_device.on_noted(session, item.noted, now_s),
             "became": lambda session, item, _now_s: publishing.on_became(session, item.became.outcome),
         }
         """Handlers of items for one session."""

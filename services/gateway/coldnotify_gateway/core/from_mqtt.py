@@ -6,7 +6,7 @@ from typing import TypeVar
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.filters import InvalidFilter, SharedFilter, check_filter
 from coldnotify_schemas.interests import filter_hash
-from coldnotify_schemas.internal_pb2 import Answered, Opened
+from coldnotify_schemas.internal_pb2 import Answered, Noted, Opened
 from coldnotify_schemas.mqtt.errors import MqttError, ProtocolViolation, UnsupportedProtocol
 from coldnotify_schemas.mqtt.packets import (
     ConnAck,
@@ -15,7 +15,6 @@ from coldnotify_schemas.mqtt.packets import (
     Packet,
     PingReq,
     PubAck,
-    PubComp,
     Publish,
     PubRel,
     SubAck,
@@ -183,6 +182,8 @@ class FromDevice:
         present = kept.present and not device.clean
         filters = of_interests(kept.filters) if present else NO_FILTERS
         device.begin(filters, f"{session.domain}/{session.group}")
+        if present and kept.unreleased:
+            device.received.begin(kept.unreleased)
         outputs: list[Output] = [Send(session.peer, [device.encode(self._connack(device, present=present))])]
         return outputs + self.read(session, device, now_s)
 
@@ -192,7 +193,6 @@ class FromDevice:
         said = Properties(
             receive_max=PUBLISHES_UNANSWERED_MAX,
             topic_alias_max=CLIENT_ALIASES_MAX,
-            qos_max=QOS_MAX,
             packet_bytes_max=self._limits.frame_bytes_max,
             assigned_client_id=device.assigned_id or None,
             server_keep_alive_s=device.keepalive_s if device.keepalive_is_ours else None,
@@ -232,7 +232,7 @@ class FromDevice:
             case Disconnect():
                 return self._on_disconnect(session, device, packet, now_s)
             case PubRel():
-                return [Send(session.peer, [device.encode(PubComp(packet.packet_id, _NOT_FOUND))])]
+                return self._publishes.on_release(session, device, packet.packet_id, now_s)
             case _:
                 raise ProtocolViolation(f"packet: {type(packet).__name__} answers nothing that was sent")
 
@@ -331,11 +331,20 @@ class FromDevice:
         kind = UnsubAck if asking.unsubscribes else SubAck
         return Send(session.peer, [device.encode(kind(asking.packet_id, asking.reasons))])
 
-    def on_results(self, session: Identified, now_s: float) -> list[Output]:
-        """Handles what became of a device's publishes once Kafka or the matcher has answered, and reads on."""
+    def on_noted(self, session: Identified, noted: Noted, now_s: float) -> list[Output]:
+        """Handles the matcher's word that it holds publishes of QoS 2, or holds them no more; then reads on."""
         device = device_of(session)
         try:
-            outputs = self._publishes.after_publishing(session, now_s)
+            outputs = self._publishes.on_noted(session, device, noted, now_s)
+        except MqttError as error:
+            return self._close(session, device, error, now_s)
+        return outputs + self.read(session, device, now_s)
+
+    def on_results(self, session: Identified, now_s: float) -> list[Output]:
+        """Handles what became of a device's publishes, and reads on."""
+        device = device_of(session)
+        try:
+            outputs = self._publishes.on_results(session, now_s)
         except MqttError as error:
             return self._close(session, device, error, now_s)
         return outputs + self.read(session, device, now_s)
@@ -356,13 +365,11 @@ class FromDevice:
             device.repeat_at(now_s + REPEAT_S)
             for asking in device.asking:
                 outputs += self._send_requests(session, asking.open.values(), now_s)
+        outputs += self._publishes.on_due(session, device, now_s)
         if device.wake_s <= now_s and device.publishes.again_s <= now_s:
             outputs += self._publishes.again(session, device, now_s)
             outputs += self.on_results(session, now_s)
         return outputs
-
-
-_NOT_FOUND = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
 
 
 def _code_of(text: str, good: int, shared: ReasonCode) -> ReasonCode:

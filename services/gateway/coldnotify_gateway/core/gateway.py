@@ -99,7 +99,7 @@ class Gateway:
         self._from_device = FromDevice(
             self._connections,
             self._requests,
-            DevicePublishing(self._publishing, limits, self._timers),
+            DevicePublishing(self._publishing, self._requests, limits, self._timers),
             self._from_client,
             to_device,
             limits,

@@ -16,6 +16,7 @@ from coldnotify_schemas.internal_pb2 import (
     IsThere,
     Leave,
     Open,
+    Receive,
     Request,
 )
 from coldnotify_schemas.internal_protocol import FORMAT
@@ -227,6 +228,14 @@ class RequestMaker:
         client's."""
         return self._request(session, ask_outcome=AskOutcome(object=object_, offset=offset, ask=ask))
 
+    def receive(self, session: Identified, said: Receive) -> Output:
+        """Makes a Receive, which has the service hold publishes of QoS 2, or hold them no more."""
+        return self._request(session, receive=said)
+
+    def message_id(self, session: Identified, number: int) -> str:
+        """Returns an id that no other message has. `number`: of the publish in its session."""
+        return f"{self._id:016x}.{session.number}.{number}"
+
     def leave(self, session: Identified) -> Output:
         """Makes a Leave for a session that has ended."""
         # Before the Opened the client's offset may belong to another epoch.
@@ -313,6 +322,7 @@ class RequestMaker:
         ask_outcome: AskOutcome | None = None,
         leave: Leave | None = None,
         unsettled: Unsettled | None = None,
+        receive: Receive | None = None,
     ) -> Output:
         request = Request(
             format=FORMAT,
@@ -333,6 +343,7 @@ class RequestMaker:
             ask_outcome=ask_outcome,
             leave=leave,
             unsettled=unsettled,
+            receive=receive,
             descriptions=(register is not None or sync is not None) and session.descriptions,
         )
         return self._produce(session.view, session.key, request)

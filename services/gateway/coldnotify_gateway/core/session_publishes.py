@@ -126,6 +126,10 @@ class Publishing:
         """Sets the wall clock's offset from the core's clock."""
         self._wall_offset_ms = (unix_s - now_s) * 1000
 
+    def fault_of(self, session: Identified, publish: Publish) -> str | None:
+        """Returns the error in a publish that its client must correct, or None."""
+        return self._wrong(session, publish)
+
     def on_publish(self, session: Identified, publish: Publish, now_s: float) -> list[Output]:
         """Handles a client's publish."""
         own = session.publishes

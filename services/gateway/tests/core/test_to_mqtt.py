@@ -241,7 +241,7 @@ def test_pages_are_acknowledged_with_what_is_in_them(bench: MqttBench) -> None:
 
 
 def bench_connack() -> Properties:
-    return Properties(receive_max=64, qos_max=1, packet_bytes_max=32 * 1024, shared_available=False, topic_alias_max=16)
+    return Properties(receive_max=64, packet_bytes_max=32 * 1024, shared_available=False, topic_alias_max=16)
 
 
 def test_a_page_without_anything_for_the_device_is_acknowledged_at_once(bench: MqttBench) -> None:

@@ -15,6 +15,7 @@ from coldnotify_matcher.engine.clients.half_sets import HalfSets
 from coldnotify_matcher.engine.clients.kept_cursors import KeptCursors
 from coldnotify_matcher.engine.clients.memberships import Memberships
 from coldnotify_matcher.engine.clients.sessions import NO_ASK, EngineSession
+from coldnotify_matcher.engine.clients.unreleased import UnreleasedPublishes
 from coldnotify_matcher.engine.clients.wills import Wills
 from coldnotify_matcher.engine.filtered_groups import FilteredGroups
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
@@ -79,6 +80,7 @@ class PartitionState:
         self.brief = BriefSessions()
         self.kept_cursors = KeptCursors()
         self.wills = Wills()
+        self.unreleased = UnreleasedPublishes(self.objects)
         self.expired: dict[RegisteredClient, None] = {}
         """Clients whose kept sets have ended with their sessions: they are to be forgotten."""
         self.channel_logs: dict[Retention, ChannelLog] = {}

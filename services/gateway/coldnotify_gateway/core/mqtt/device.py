@@ -13,7 +13,7 @@ from coldnotify_schemas.internal_pb2 import WILL_DROP, WILL_PUBLISH, WILL_UNSAID
 from coldnotify_schemas.internal_pb2 import Will as SaidWill
 from coldnotify_schemas.mqtt.encoding import encode
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
-from coldnotify_schemas.mqtt.packets import Connect, Packet, PubAck, Publish
+from coldnotify_schemas.mqtt.packets import Connect, Packet, PubAck, Publish, PubRec
 from coldnotify_schemas.mqtt.parsing import PacketBuffer
 from coldnotify_schemas.mqtt.properties import NO_PROPERTIES, Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode
@@ -25,6 +25,7 @@ from coldnotify_gateway.core.mqtt.deliveries import IN_FLIGHT_MAX, Deliveries
 from coldnotify_gateway.core.mqtt.device_publishes import DevicePublishes, PubackDue
 from coldnotify_gateway.core.mqtt.device_wills import said_will
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, HeldFilters
+from coldnotify_gateway.core.mqtt.received import ReceivedPublishes
 from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias, DeviceAliases, group_aliases
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Frame
@@ -75,6 +76,7 @@ class MqttSide:
         "_last_request",
         "_publishes",
         "_reason",
+        "_received",
         "_rejected",
         "_told_aliases_max",
         "asking",
@@ -124,6 +126,7 @@ class MqttSide:
         self.deliveries = Deliveries()
         self.asking: list[SubscribeAsked] = []
         self._publishes: DevicePublishes | None = None
+        self._received: ReceivedPublishes | None = None
         self.socket_full = False
         self.woken = False
         """Its first PINGREQ was answered, or is waiting."""
@@ -157,18 +160,35 @@ class MqttSide:
         return self._publishes
 
     @property
+    def received(self) -> ReceivedPublishes:
+        """Returns its publishes of QoS 2. Made at the first use."""
+        if self._received is None:
+            self._received = ReceivedPublishes()
+        return self._received
+
+    @property
+    def receives(self) -> bool:
+        """Returns true if it has published with QoS 2."""
+        return self._received is not None
+
+    @property
     def reads(self) -> bool:
         """Returns true if more of its packets may be handled: not too many of them wait for an answer."""
         own = self._publishes
         if len(self.asking) >= SUBSCRIBES_UNANSWERED_MAX:
             return False
-        return own is None or not (own.again or len(own.under_way) >= PUBLISHES_UNANSWERED_MAX)
+        if own is None:
+            return True
+        # A PUBREL may come behind what waits for it.
+        waiting = len(self._received.waiting) if self._received is not None and self._received.room <= 0 else 0
+        return not (own.again or len(own.under_way) - waiting >= PUBLISHES_UNANSWERED_MAX)
 
     @property
     def wake_s(self) -> float:
         """Returns the time of its next timed work."""
         again_s = NEVER_S if self._publishes is None else self._publishes.again_s
-        return min(self.due_s, self.repeat_s, self.ping_due_s, again_s)
+        held_s = NEVER_S if self._received is None else self._received.repeat_s
+        return min(self.due_s, self.repeat_s, self.ping_due_s, again_s, held_s)
 
     @property
     def silence_s(self) -> float:
@@ -338,12 +358,14 @@ class MqttSide:
         return found
 
     def pubacks(self, answers: Iterable[PubackDue], words: str = "") -> list[Frame]:
-        """Returns the PUBACKs of these answers. `words`: of those that are a refusal."""
+        """Returns the PUBACKs and PUBRECs of these answers. `words`: of those that are a refusal."""
         frames = []
-        for packet_id, reason in answers:
+        for packet_id, qos, reason in answers:
             if packet_id:
                 said = Properties(reason_string=words) if words and reason else NO_PROPERTIES
-                frames.append(self.encode(PubAck(packet_id, reason, said)))
+                frames.append(self.encode((PubRec if qos > 1 else PubAck)(packet_id, reason, said)))
+            if qos > 1:
+                self.received.answer(packet_id, reason)
         return frames
 
     def blame(self, reason: ReasonCode) -> None:

@@ -34,6 +34,7 @@ class UnderWay(NamedTuple):
 
     packet_id: int
     """0: with QoS 0."""
+    qos: int
     publish: Publish
 
 
@@ -67,6 +68,8 @@ class PubackDue(NamedTuple):
 
     packet_id: int
     """0: it was of QoS 0, and none is sent."""
+    qos: int
+    """2: it is a PUBREC."""
     reason: ReasonCode
 
 
@@ -90,7 +93,7 @@ class DevicePublishes:
         """Returns the next publish, of this packet."""
         self._last_request += 1
         publish = publish_of(packet, self._last_request)
-        self.under_way[self._last_request] = UnderWay(packet.packet_id or 0, publish)
+        self.under_way[self._last_request] = UnderWay(packet.packet_id or 0, packet.qos, publish)
         return publish
 
     def published(self, request: int) -> list[PubackDue]:
@@ -104,7 +107,8 @@ class DevicePublishes:
             self._answers[request] = reason
         found = []
         while self.under_way and (first := next(iter(self.under_way))) in self._answers:
-            found.append(PubackDue(self.under_way.pop(first).packet_id, self._answers.pop(first)))
+            one = self.under_way.pop(first)
+            found.append(PubackDue(one.packet_id, one.qos, self._answers.pop(first)))
         return found
 
     def refuse(self, request: int) -> None:
@@ -125,7 +129,7 @@ class DevicePublishes:
         self.again_s = NEVER_S
         return found
 
-    def give_up(self) -> list[PubackDue]:
-        """Ends the publishes that were refused for too long. Returns the answers that can be sent."""
+    def give_up(self) -> list[int]:
+        """Ends the wait of publishes that were refused for too long. Returns their requests."""
         requests, self._since_s = [one.request for one in self.take_again()], NEVER_S
-        return [said for one in requests for said in self.answer(one, ReasonCode.QUOTA_EXCEEDED)]
+        return requests

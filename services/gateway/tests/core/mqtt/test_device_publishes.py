@@ -48,7 +48,7 @@ def test_answers_come_in_the_order_of_the_packets() -> None:
     one, two, three = (publishes.take(a_packet(packet_id)).request for packet_id in (8, None, 6))
     assert publishes.answer(three, ReasonCode.NOT_AUTHORIZED) == []
     assert publishes.published(two) == []
-    assert publishes.published(one) == [(8, DONE), (0, DONE), (6, ReasonCode.NOT_AUTHORIZED)]
+    assert publishes.published(one) == [(8, 1, DONE), (0, 0, DONE), (6, 1, ReasonCode.NOT_AUTHORIZED)]
     assert not publishes.under_way
     assert publishes.published(one) == [], "once"
 
@@ -62,7 +62,7 @@ def test_refused_publishes_are_tried_again_in_order() -> None:
     assert publishes.again_s == 101.0
     assert publishes.take_again() == said
     assert publishes.again_s == NEVER_S
-    assert publishes.published(said[0].request) == [(1, DONE)]
+    assert publishes.published(said[0].request) == [(1, 1, DONE)]
     publishes.refuse(said[1].request)
     assert publishes.retry(100.0 + AGAIN_S + 1, 1.0), "one was taken since"
 
@@ -75,5 +75,6 @@ def test_it_is_given_up_after_a_while() -> None:
     publishes.take_again()
     publishes.refuse(request)
     assert not publishes.retry(100.0 + AGAIN_S + 1, 1.0)
-    assert publishes.give_up() == [(4, QUOTA)]
+    assert publishes.give_up() == [request]
+    assert publishes.answer(request, QUOTA) == [(4, 1, QUOTA)]
     assert not publishes.under_way

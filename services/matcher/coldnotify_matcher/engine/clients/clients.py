@@ -97,7 +97,7 @@ class RegisteredClient:
         """True if records of it are kept: nothing is kept of a client before its first registration."""
         if self._by_name or self.queries or self.channels or self.buckets or self.session_stored:
             return True
-        return self.filters.expiry_s > 0
+        return self.filters.expiry_s > 0 or bool(self.filters.unreleased)
 
     @property
     def kept(self) -> bool:

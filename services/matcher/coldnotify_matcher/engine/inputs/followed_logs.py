@@ -100,6 +100,8 @@ class FollowedLogs:
             if fresh:
                 state.count("messages_repeated")
             return
+        if headers.id and (publisher := state.unreleased.written(headers.id)) is not None:
+            state.dirty_cursors[publisher] = None
         if state.filtered.any:
             state.filtered.message(message.key, message.offset)
         if fresh:

@@ -9,6 +9,7 @@ from coldnotify_schemas.matcher_state import EXPIRY_NEVER
 
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.inputs.receiving import unreleased_of
 from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
 from coldnotify_matcher.engine.partition_state import PartitionState
@@ -63,6 +64,7 @@ class KeptOpening:
             session.begins_anew()
             if not replayed:
                 self._filters.unregister(offset, client, session, list(client.filters))
+                state.unreleased.drop_all(client, offset)
                 client.place(state.position - 1)
                 client.keep()
                 client.filters.place_channels(NO_EPOCH, NO_CURSOR)
@@ -96,4 +98,5 @@ class KeptOpening:
             present=session.was_present,
             filters=(one.said() for one in client.filters.values()),
             complete=client.cursor if client.cursor >= 0 else None,
+            unreleased=map(unreleased_of, client.filters.unreleased.values()),
         )

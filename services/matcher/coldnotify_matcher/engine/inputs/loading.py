@@ -91,6 +91,8 @@ class Loading:
         if record.kept:
             client.keep(record.kept, record.expiry_s)
             client.filters.place_channels(record.channels_epoch, record.channels_cursor)
+            for one in record.unreleased:
+                state.unreleased.put(client, one if applied_counts else replace(one, applied=-1))
             if record.digest == client.digest:
                 client.filters.make_whole()
         if not record.online:
@@ -103,7 +105,7 @@ class Loading:
         if same_epoch:
             client.connect(session := EngineSession(gateway, record.session, Stream(cursor=record.cursor)))
             gateway.add(record.session, client.key)
-            if not client.filters:
+            if not client.filters and not client.filters.unreleased:
                 session.begins_anew()
             if record.digest not in (None, client.digest):
                 self._doubt(client, session)

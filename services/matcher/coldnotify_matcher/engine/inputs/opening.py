@@ -106,6 +106,7 @@ class Opening:
         # Nothing that its gateway says of the set counts before it has heard what is kept.
         unheard = kept is not None and (not request.again or request.never_opened)
         if kept is None:
+            self._state.unreleased.drop_all(client)
             client.keep_no_more()
         elif not request.again or (request.never_opened and not same):
             self._kept.begin(offset, client, session, kept, ended=expired or kept.clean)

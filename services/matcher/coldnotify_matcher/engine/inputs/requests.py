@@ -15,6 +15,7 @@ from coldnotify_matcher.engine.inputs.kept_opening import KeptOpening
 from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
 from coldnotify_matcher.engine.inputs.opening import Opening
 from coldnotify_matcher.engine.inputs.operating import Operating
+from coldnotify_matcher.engine.inputs.receiving import Receiving
 from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
 from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
@@ -65,6 +66,7 @@ class RequestHandler:
         opened = OpenedAnswers(state, channels)
         streams = self._streams = StreamRequests(state, paging, conflation, channels)
         filters = FilterRegistering(state)
+        receiving = Receiving(state)
         registrations = self._registrations = RegistrationRequests(state, index, channels, opened, streams, filters)
         self._opening = Opening(state, channels, registrations, opened, streams, KeptOpening(state, filters))
         self._opens: tuple[int, SupersededOpens] | None = None
@@ -83,6 +85,7 @@ class RequestHandler:
             "check_digest": lambda asked: self._opening.on_check_digest(
                 asked.client, asked.session, asked.body.check_digest
             ),
+            "receive": lambda asked: receiving.on_receive(*asked.where, asked.body.receive, asked.now_ms),
             "is_there": self._on_is_there,
             "ask_outcome": self._on_ask_outcome,
             "leave": lambda asked: streams.on_leave(asked.client, asked.body.leave, asked.offset),

@@ -7,7 +7,7 @@ from sys import intern
 
 from coldnotify_schemas.filters import FilterTrie, fits, no_local_in, retain_handling_in
 from coldnotify_schemas.interests import Interest, Kind, filter_hash
-from coldnotify_schemas.matcher_state import StoredInterest
+from coldnotify_schemas.matcher_state import StoredInterest, UnreleasedRecord
 from coldnotify_schemas.wire_pb2 import INTEREST_FILTER
 from coldnotify_schemas.wire_pb2 import Interest as SaidInterest
 
@@ -15,6 +15,8 @@ from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
 
 TOLD_BY_CURSOR = -1
 """The position of a filter, if the cursor alone says what the client was told."""
+NOTHING_UNRELEASED: dict[int, UnreleasedRecord] = {}
+"""Shared by all clients that publish nothing with QoS 2; nothing is ever put into it."""
 _FEW = 8
 """Number of filters that are tried one by one in less time than a trie of them is made."""
 
@@ -93,7 +95,7 @@ def spare_own(fitting: Iterable[RegisteredFilter]) -> bool:
 class ByFilter(dict[int, RegisteredFilter]):
     """A client's interests by filter, by their hashes; and how long they are kept."""
 
-    __slots__ = ("_trie", "channels_cursor", "channels_epoch", "expiry_s", "protocol", "whole")
+    __slots__ = ("_trie", "channels_cursor", "channels_epoch", "expiry_s", "protocol", "unreleased", "whole")
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,6 +108,8 @@ class ByFilter(dict[int, RegisteredFilter]):
         self.channels_epoch = NO_EPOCH
         self.channels_cursor = TOLD_BY_CURSOR
         """The acknowledged offset in the log of channels of `channels_epoch`."""
+        self.unreleased: dict[int, UnreleasedRecord] = NOTHING_UNRELEASED
+        """Its client's publishes of QoS 2 that are not released, by packet identifier."""
         self._trie: FilterTrie[RegisteredFilter] | None = None
         """Made while pages are filled."""
 
@@ -116,6 +120,16 @@ class ByFilter(dict[int, RegisteredFilter]):
     def make_whole(self) -> None:
         """Note that they are all that the client is registered for."""
         self.whole = True
+
+    def hold(self, one: UnreleasedRecord) -> None:
+        """Hold a PUBLISH of QoS 2, in place of one of its identifier."""
+        if self.unreleased is NOTHING_UNRELEASED:
+            self.unreleased = {}
+        self.unreleased[one.identifier] = one
+
+    def release(self, identifier: int) -> None:
+        """Hold it no more."""
+        self.unreleased.pop(identifier, None)
 
     def add(self, one: RegisteredFilter) -> None:
         """Add a new filter."""

@@ -122,6 +122,7 @@ class Forgetting:
         `write_sessions` follows in the same step, once the records of clients that came back within it are written.
         """
         state = self._state
+        state.unreleased.drop_all(client)
         for obj in client.forget():
             state.forget_if_idle(obj)
         state.drop_client(client)  # a client without registrations disappears with its session

@@ -88,6 +88,7 @@ class ClientRecords:
             channels_cursor=client.filters.channels_cursor if client.kept else client.channels.cursor,
             kept=client.filters.protocol,
             expiry_s=client.filters.expiry_s,
+            unreleased=list(client.filters.unreleased.values()),
         )
         write_last(ProducedRecord(state.rules.topics.sessions, state.partition, client.key.encode(), _encode(record)))
         if client.channels:
