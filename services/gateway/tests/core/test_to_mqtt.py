@@ -172,7 +172,8 @@ def test_a_packet_that_fits_without_its_alias_is_told_without(bench: MqttBench) 
     bench.inbox(told(a_version("door", 2, 10, b"x"), session))
     first, second = wire.publishes()
     assert (first.topic, first.properties.topic_alias) == ("door", None)
-    assert (second.topic, second.properties.topic_alias) == ("door", 1)
+    assert second.topic == "door"
+    assert second.properties.topic_alias is not None, "which one is up to the group's other devices"
 
 
 # --- acknowledgements
