@@ -118,10 +118,9 @@ class ChannelRequests:
         begun.catch_up = not stream.under_way
 
     def unregister(self, offset: int, client: RegisteredClient, session: EngineSession, hashes: Iterable[int]) -> None:
-        """Remove channels of the client's registrations. A client whose set is kept has none: it follows the log
-        whichever filters it has."""
+        """Remove channels of the client's registrations."""
         log = self._state.log_of(client)
-        if log is None or client.kept or offset < client.registrations_applied:
+        if log is None or offset < client.registrations_applied:
             return
         self._unregister(log, client, session, hashes)
         if not (client.channels or client.kept):

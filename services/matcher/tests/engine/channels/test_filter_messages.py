@@ -78,19 +78,6 @@ class Listener:
         self._request(leave=internal_pb2.Leave(epoch=EPOCH, streams=[stream]))
         self.run()
 
-    def unsubscribe(self, *texts: str) -> "Listener":
-        """Unregister filters."""
-        self.filters = [one for one in self.filters if one not in texts]
-        self._request(unregister=wire_pb2.Unregister(request=2, interests=map(filter_hash, texts)))
-        return self.run()
-
-    def catch_up(self) -> "Listener":
-        """Ask for what came while it took nothing."""
-        self.ask += 1
-        self.page = 1
-        self._request(stream_catch_up=internal_pb2.CatchUp(cursor=self.complete, ask=self.ask, epoch=self.epoch))
-        return self.run()
-
     def run(self) -> "Listener":
         """Let everything happen."""
         for _ in range(1_000):
@@ -195,22 +182,6 @@ def test_a_filter_that_is_registered_while_others_are_caught_up_begins_now() -> 
     bench.send("b")
     listener.run()
     assert listener.take() == ["a", "a", "b"]
-
-
-@pytest.mark.parametrize("taken", [["b"], ["never-there"], ["a", "b"]])
-def test_a_filter_that_is_taken_away_leaves_its_session_in_the_log(taken: list[str]) -> None:
-    bench = ChannelsBench()
-    listener = Listener(bench).connect().subscribe("a", "b")
-    listener.unsubscribe(*taken)
-    bench.send("a", b"1")
-    listener.run()
-    listener.live = False
-    bench.send("a", b"2")
-    bench.send("b")
-    listener.run().catch_up()
-    assert listener.live
-    expected = [name for name in ("a", "a", "b") if name not in taken]
-    assert listener.take() == expected
 
 
 def test_sessions_by_filters_and_by_names_hear_it_apart() -> None:
