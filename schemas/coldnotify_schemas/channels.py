@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
 from coldnotify_schemas.interests import check_attributes
+from coldnotify_schemas.mqtt.kept_properties import kept_headers, read_kept
 from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.priority import HIGH_VALUE, PRIORITY_HEADER, priority_header
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
@@ -82,6 +83,10 @@ class MessageHeaders(NamedTuple):
     time_ms: int | None = None
     moved: bytes | None = None
     """The record's place before its partition's owner moved it here."""
+    properties: bytes = b""
+    """Its properties for MQTT devices, encoded."""
+    passed_over: int = 0
+    """Headers of such properties that say nothing."""
 
 
 NO_HEADERS = MessageHeaders()
@@ -102,14 +107,17 @@ def message_headers(message: MessageHeaders) -> list[tuple[str, bytes]]:
         headers.append((TIME_HEADER, b"%d" % message.time_ms))
     if message.moved is not None:
         headers.append((MOVED_HEADER, message.moved))
+    headers.extend(kept_headers(message.properties))
     return headers
 
 
 def parse_message_headers(headers: Iterable[tuple[str, bytes | None]]) -> MessageHeaders:
     """Parses headers; the last of several with the same name counts. Raises InvalidRecord, which names the header."""
-    said = {name: value or b"" for name, value in headers}
-    if not said:
+    all_said = list(headers)
+    if not all_said:
         return NO_HEADERS
+    said = {name: value or b"" for name, value in all_said}
+    properties, passed_over = read_kept(all_said)
     source = said.get(SOURCE_HEADER)
     try:
         return MessageHeaders(
@@ -120,6 +128,8 @@ def parse_message_headers(headers: Iterable[tuple[str, bytes | None]]) -> Messag
             source=None if source is None else check_name(SOURCE_HEADER, _text(SOURCE_HEADER, source)),
             time_ms=_number(TIME_HEADER, said.get(TIME_HEADER)),
             moved=said.get(MOVED_HEADER),
+            properties=properties,
+            passed_over=passed_over,
         )
     except InvalidName as error:
         raise InvalidRecord(str(error)) from None

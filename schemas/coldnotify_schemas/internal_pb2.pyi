@@ -386,7 +386,7 @@ class Item(_message.Message):
     def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ...) -> None: ...
 
 class Newest(_message.Message):
-    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers")
+    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers", "properties", "expires_in_ms")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -400,6 +400,8 @@ class Newest(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     RAW_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_MS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     incarnation: int
@@ -413,7 +415,9 @@ class Newest(_message.Message):
     description: bytes
     raw: bool
     answers: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ..., answers: _Optional[_Iterable[int]] = ...) -> None: ...
+    properties: bytes
+    expires_in_ms: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ..., answers: _Optional[_Iterable[int]] = ..., properties: _Optional[bytes] = ..., expires_in_ms: _Optional[int] = ...) -> None: ...
 
 class FanOut(_message.Message):
     __slots__ = ("newest", "sessions", "published_ms", "traceparent", "urgent", "pagings", "known_since", "entry")
@@ -526,12 +530,16 @@ class Page(_message.Message):
     def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., sets_digest: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ..., paging: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., kind: _Optional[_Union[PageKind, str]] = ..., entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., urgent: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("message", "missed")
+    __slots__ = ("message", "missed", "properties", "expires_in_ms")
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     MISSED_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_MS_FIELD_NUMBER: _ClassVar[int]
     message: _wire_pb2.Message
     missed: _wire_pb2.Missed
-    def __init__(self, message: _Optional[_Union[_wire_pb2.Message, _Mapping]] = ..., missed: _Optional[_Union[_wire_pb2.Missed, _Mapping]] = ...) -> None: ...
+    properties: bytes
+    expires_in_ms: int
+    def __init__(self, message: _Optional[_Union[_wire_pb2.Message, _Mapping]] = ..., missed: _Optional[_Union[_wire_pb2.Missed, _Mapping]] = ..., properties: _Optional[bytes] = ..., expires_in_ms: _Optional[int] = ...) -> None: ...
 
 class There(_message.Message):
     __slots__ = ("session", "ask", "there")

@@ -71,3 +71,10 @@ def test_a_channel_is_its_name_and_attributes() -> None:
 def test_a_wrong_channel_is_named(name: str, attributes: list[str]) -> None:
     with pytest.raises(InvalidName):
         by_channel(name, attributes)
+
+
+def test_properties_for_mqtt_devices_are_kept_and_bad_ones_passed_over() -> None:
+    kept = [("mqtt-qos", b"0"), ("mqtt-user-b", b"2"), ("mqtt-user-a", b"1")]
+    found = parse_message_headers([("id", b"1"), *kept, ("mqtt-qos", b"9")])
+    assert (found.id, found.passed_over) == ("1", 1)
+    assert message_headers(found) == [("id", b"1"), *kept]

@@ -39,9 +39,14 @@ class PahoDevice:
         websocket: bool = False,
         headers: Mapping[str, str] | None = None,
         will: ToldMessage | None = None,
+        said: Mapping[str, object] | None = None,
     ) -> None:
-        """`clean`: of MQTT 3.1.1 the clean session, of 5.0 the clean start. `headers`: of the WebSocket's handshake."""
+        """`clean`: of MQTT 3.1.1 the clean session, of 5.0 the clean start. `headers`: of the WebSocket's handshake.
+        `said`: further properties of CONNECT.
+        """
         self.told: list[ToldMessage] = []
+        self.properties: list[dict[str, Any]] = []
+        """Those of each message in `told`, as paho shows them; of 5.0."""
         self.present: list[bool] = []
         """Session Present of each CONNACK."""
         self.acknowledged: set[int] = set()
@@ -64,8 +69,7 @@ class PahoDevice:
         if will is not None:
             self.client.will_set(will.topic, will.payload, will.qos, will.retain)
         if protocol == MQTT_5:
-            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-            setattr(properties, "SessionExpiryInterval", expiry_s)  # noqa: B010  (it has no such attribute yet)
+            properties = _properties(PacketTypes.CONNECT, {"SessionExpiryInterval": expiry_s, **(said or {})})
             self.client.connect("127.0.0.1", port, _PING_S, clean_start=clean, properties=properties)
         else:
             self.client.connect("127.0.0.1", port, _PING_S)
@@ -88,9 +92,10 @@ class PahoDevice:
         wait_for(lambda: packet_id in self._granted, "a SUBACK")
         return self._granted[packet_id]
 
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 1) -> None:
-        """Publishes, and waits for the PUBACK."""
-        packet_id = self.client.publish(topic, payload, qos, retain).mid
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 1, **said: Any) -> None:
+        """Publishes, and waits for the PUBACK, or until it is sent. `said`: its properties, by paho's names."""
+        properties = _properties(PacketTypes.PUBLISH, said) if said else None
+        packet_id = self.client.publish(topic, payload, qos, retain, properties).mid
         wait_for(lambda: packet_id in self.acknowledged, "a PUBACK")
 
     def last(self, topic: str) -> bytes | None:
@@ -117,9 +122,17 @@ class PahoDevice:
 
     def _on_message(self, _client: object, _data: object, message: Any) -> None:
         self.told.append(ToldMessage(message.topic, message.payload, bool(message.retain), message.qos))
+        self.properties.append({} if message.properties is None else message.properties.json())
 
     def _on_publish(self, _client: object, _data: object, mid: int, _reason: object, _properties: object) -> None:
         self.acknowledged.add(mid)
 
     def _on_subscribe(self, _client: object, _data: object, mid: int, reasons: Any, _properties: object) -> None:
         self._granted[mid] = [str(reason) for reason in reasons]
+
+
+def _properties(packet: int, said: Mapping[str, object]) -> Properties:
+    properties = Properties(packet)  # type: ignore[no-untyped-call]
+    for name, value in said.items():
+        setattr(properties, name, value)
+    return properties

@@ -25,10 +25,10 @@ CEILINGS = {
     METRICS: 117,
     ODD_WORDS: 20,
     OF_FIELDS: 0,
-    SET_FROM_OUTSIDE: 1_306,
+    SET_FROM_OUTSIDE: 1_307,
     SETTINGS: 132,
     TWO_MEANINGS: 0,
-    WORDS: 114_240,
+    WORDS: 114_440,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

@@ -139,6 +139,7 @@ RULES = (
 """All properties, in the order of their identifiers and of the fields of `Properties`."""
 
 _BY_ID: Mapping[int, PropertyRule] = {rule.id: rule for rule in RULES}
+_BY_FIELD: Mapping[str, PropertyRule] = {rule.field: rule for rule in RULES}
 _LARGEST = {_T.BYTE: 0xFF, _T.TWO_BYTES: 0xFFFF, _T.FOUR_BYTES: 0xFFFF_FFFF, _T.VARINT: VARINT_MAX, _T.FLAG: 1}
 _OF_ONE_SENDER: Mapping[str, Mapping[int, Side]] = {
     "subscription_ids": {PacketType.PUBLISH: Side.SERVER},  # [MQTT-3.3.4-6]
@@ -225,6 +226,13 @@ def property_bytes(properties: Properties, carrier: int) -> bytes:
             parts.append(_WRITE[rule.type](one, rule.field))
     body = b"".join(parts)
     return varint_bytes(len(body)) + body
+
+
+def one_property(field: str, value: object) -> bytes:
+    """Returns one property as `property_bytes` encodes it, a single one of those that may come many times. Its bounds
+    are not checked. Raises NotEncodable."""
+    rule = _BY_FIELD[field]
+    return bytes((rule.id,)) + _WRITE[rule.type](value, field)
 
 
 _READ: Mapping[ValueType, Callable[[Reader, str], Any]] = {

@@ -10,9 +10,10 @@ from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.record_headers import HeadedObjectRecord, read_headers
 from coldnotify_schemas.arrival_versions import arrival_of, checkpoint_epoch
 from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.mqtt.kept_properties import kept_headers
 from coldnotify_schemas.records import encode_public_record, record_headers
 
-from coldnotify_cli.copied_records import SourceRecord
+from coldnotify_cli.copied_records import Headers, SourceRecord
 
 _DESCRIBE = KEY_PREFIX.encode()
 _OWNS_NOTHING = 1 << 63
@@ -67,5 +68,6 @@ class CopiedArrivals:
                 if obj is not None and obj.version >= 0:
                     said, time_ms = obj.repair_record(), obj.published_ms
                     value = encode_public_record(said)
-                    yield SourceRecord(topic, partition, offset, name.encode(), value, [*record_headers(said)], time_ms)
+                    headers: Headers = [*record_headers(said), *kept_headers(obj.properties)]
+                    yield SourceRecord(topic, partition, offset, name.encode(), value, headers, time_ms)
             names.clear()

@@ -17,6 +17,7 @@ from coldnotify_schemas.matcher_state import (
     WillRecord,
     is_wills_key,
 )
+from coldnotify_schemas.mqtt.kept_properties import PREFIX as PROPERTY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     INCARNATION_MAX,
@@ -122,7 +123,8 @@ class CopiedRecords:
             raw = says_raw(record.headers)
             if arrival_of(record.headers) is not None and self._is_by_arrival(value, raw=raw):
                 # What was not moved yet gets its version in its new partition; others have one by now (CopiedArrivals).
-                headers = [arrival_header(), *([payload_header()] if raw else ())]
+                kept = [one for one in record.headers if one[0].startswith(PROPERTY_PREFIX)]
+                headers = [arrival_header(), *([payload_header()] if raw else ()), *kept]
                 return self._to(record, partition, value, headers) if strays else None
             value = self._object(value, raw=raw)
         elif value is not None:

@@ -52,3 +52,11 @@ def test_descriptions_and_unreadable_records_are_passed_over() -> None:
     arrivals.read(record(9)._replace(key=None))
     arrivals.read(record(10)._replace(headers=None))
     assert newest(arrivals) == []
+
+
+def test_the_newest_version_has_its_properties() -> None:
+    arrivals = CopiedArrivals(4)
+    arrivals.begin(HOME)
+    arrivals.read(record(8, headers=[arrival_header(), ("mqtt-qos", b"0"), ("mqtt-content-type", b"text")]))
+    (found,) = arrivals.newest(TOPIC)
+    assert found.headers == [("mqtt-qos", b"0"), ("mqtt-content-type", b"text")]

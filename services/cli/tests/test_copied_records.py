@@ -185,3 +185,11 @@ def test_wills_are_copied_as_they_are(records: CopiedRecords) -> None:
 def test_topics_without_groups_are_copied_as_they_are(records: CopiedRecords) -> None:
     record = source(OLD.usage_state, b"t/n/b", b"1", [("x", b"y")], partition=6)
     assert records.of(record) == CopiedRecord(NEW.usage_state, 6, b"t/n/b", b"1", [("x", b"y")], 1234)
+
+
+def test_properties_go_with_a_stray_by_arrival(records: CopiedRecords) -> None:
+    headers: Headers = [arrival_header(), ("mqtt-user-b", b"2"), ("x", b"y"), ("mqtt-user-a", b"1")]
+    stray = source(OLD.objects, b"d/g/o", b"{}", headers, partition=(HOME + 1) % 4)
+    found = records.of_stray(stray)
+    assert found is not None
+    assert found.headers == [arrival_header(), ("mqtt-user-b", b"2"), ("mqtt-user-a", b"1")]

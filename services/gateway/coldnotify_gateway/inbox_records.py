@@ -9,6 +9,7 @@ from coldnotify_schemas.descriptions import DESCRIPTION_BYTES_MAX
 from coldnotify_schemas.internal_pb2 import Entry, FanOut, Inbox, Item, Newest, Page
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
+from coldnotify_schemas.mqtt.kept_properties import check_kept
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, VERSION_MAX
@@ -118,10 +119,12 @@ def _check_newest(newest: Newest) -> None:
     if len(newest.description) > DESCRIPTION_BYTES_MAX:
         size = len(newest.description)
         raise UnreadableInbox(f"description: has {size} bytes (at most {DESCRIPTION_BYTES_MAX} are allowed)")
+    _check_properties(newest.properties)
 
 
 def _check_entry(entry: Entry) -> None:
     message, missed = entry.message, entry.missed
+    _check_properties(entry.properties)
     if entry.HasField("missed"):
         _check_offset("before", missed.before)
         if missed.HasField("after") and missed.after >= missed.before:
@@ -134,6 +137,14 @@ def _check_entry(entry: Entry) -> None:
         raise UnreadableInbox(f"payload: has {len(message.payload)} bytes (at most {MESSAGE_BYTES_MAX} are allowed)")
     if len(message.id.encode()) > MESSAGE_ID_BYTES_MAX:
         raise UnreadableInbox(f"id: has {len(message.id.encode())} bytes (at most {MESSAGE_ID_BYTES_MAX} are allowed)")
+
+
+def _check_properties(encoded: bytes) -> None:
+    if encoded:
+        try:
+            check_kept(encoded)
+        except ValueError as error:
+            raise UnreadableInbox(f"properties: {error}") from None
 
 
 def _check_offset(field: str, offset: int) -> None:

@@ -4,7 +4,18 @@ from contextlib import suppress
 
 import pytest
 from coldnotify_gateway.inbox_records import OFFSET_MAX, UnreadableInbox, parse_inbox
-from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, FanOut, Inbox, Item, Newest, Opened, Page
+from coldnotify_schemas.internal_pb2 import (
+    Answered,
+    BeatAnswer,
+    Closed,
+    Entry,
+    FanOut,
+    Inbox,
+    Item,
+    Newest,
+    Opened,
+    Page,
+)
 from coldnotify_schemas.matcher_state import generation_max
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +61,8 @@ def test_what_matchers_say_is_understood(fine):
         ("version or incarnation", record(fan_out=FanOut(newest=Newest(name="a", incarnation=2**64 - 1)))),
         ("payload", record(fan_out=FanOut(newest=Newest(name="a", payload=b"x" * 65_537)))),
         ("description", record(fan_out=FanOut(newest=Newest(name="a", description=b"x" * 8193)))),
+        ("properties", record(fan_out=FanOut(newest=Newest(name="a", properties=b"\x01\x99")))),
+        ("properties", record(stream_fan_out=FanOut(entry=Entry(properties=bytes(2049))))),
         ("traceparent", record(fan_out=FanOut(newest=Newest(name="a"), traceparent="junk"))),
         ("complete", record(page=Page(complete=2**64 - 1))),
         ("complete", record(beat=BeatAnswer(complete=2**63))),

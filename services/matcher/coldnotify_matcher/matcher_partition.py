@@ -123,12 +123,15 @@ class MatcherPartition(JobPartition):
         topic, _, offset, _, key, value, timestamp_ms, said = record
         if topic == self._objects:
             rejected_for, said = (said, None) if said.__class__ is str else ("", said)
-            moved, traceparent, since, removes, urgent, arrival, raw = said or NOTHING_SAID
+            moved, traceparent, since, removes, urgent, arrival, raw, properties, passed_over = said or NOTHING_SAID
             if traceparent and self._traced is not None and self.phase is OwningPhase.OWNED:
                 traceparent = self._traced(record, traceparent)
             # Each is made here, a hundred thousand after a long log: through its class it would take three times as
             # long.
-            fields = (key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent, arrival, raw)
+            fields = (
+                key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent, arrival, raw, properties,
+                passed_over,
+            )  # fmt: skip
             if rejected_for:
                 self.engine.intake.reject_object(tuple.__new__(HeadedObjectRecord, fields), rejected_for)
             else:

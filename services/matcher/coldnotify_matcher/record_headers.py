@@ -6,6 +6,8 @@ from typing import NamedTuple
 from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
 from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by
+from coldnotify_schemas.mqtt.kept_properties import PREFIX as PROPERTY_PREFIX
+from coldnotify_schemas.mqtt.kept_properties import read_kept
 from coldnotify_schemas.priority import HIGH, HIGH_VALUE, PRIORITY_HEADER
 from coldnotify_schemas.records import MOVED_HEADER, PAYLOAD_HEADER, SINCE_HEADER, InvalidRecord, says_raw
 from coldnotify_schemas.removals import REMOVES_HEADER
@@ -32,6 +34,10 @@ class SaidByHeaders(NamedTuple):
     """The value of its ARRIVAL_HEADER; None without one."""
     raw: bool = False
     """True if its payload is in base64."""
+    properties: bytes = b""
+    """Its properties for MQTT devices (`kept_properties`); b"" without any."""
+    passed_over: int = 0
+    """Headers of such properties that say nothing."""
 
 
 NOTHING_SAID = SaidByHeaders()
@@ -51,6 +57,8 @@ class HeadedObjectRecord(NamedTuple):
     urgent: bool = False
     arrival: bytes | None = None
     raw: bool = False
+    properties: bytes = b""
+    passed_over: int = 0
 
 
 class EndedByHeaders(NamedTuple):
@@ -90,6 +98,7 @@ class HeadersReader:
 def read_headers(headers: Headers) -> SaidByHeaders:
     """Returns the headers of an objects record; a damaged header counts as absent."""
     moved, since, removes, urgent, arrival, raw = False, b"", b"", False, None, False
+    has_properties = False
     for name, value in headers:
         if name == MOVED_HEADER:
             moved = True
@@ -103,7 +112,13 @@ def read_headers(headers: Headers) -> SaidByHeaders:
             arrival = value if isinstance(value, bytes) else b""
         elif name == PAYLOAD_HEADER:
             raw = raw or says_raw(((name, value),))
-    return SaidByHeaders(moved, sampled_in(headers), since, removes, urgent, arrival, raw)
+        elif name.startswith(PROPERTY_PREFIX):
+            has_properties = True
+    said = SaidByHeaders(moved, sampled_in(headers), since, removes, urgent, arrival, raw)
+    if not has_properties:
+        return said
+    properties, passed_over = read_kept(headers)
+    return said._replace(properties=properties, passed_over=passed_over)
 
 
 def _ended(headers: Headers) -> EndedByHeaders:

@@ -35,6 +35,7 @@ TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
         ([(SINCE_HEADER, b"a"), (SINCE_HEADER, b"b")], SaidByHeaders(since=b"b")),
         ([payload_header(), (PAYLOAD_HEADER, None)], SaidByHeaders(raw=True)),
         ([(PAYLOAD_HEADER, b"hex")], SaidByHeaders()),
+        ([("mqtt-qos", b"1"), ("mqtt-qos", b"2")], SaidByHeaders(properties=b"\x01", passed_over=1)),
     ],
 )
 def test_what_they_say(headers: Headers, said: SaidByHeaders) -> None:

@@ -44,7 +44,7 @@ class DevicePublishing:
         packet = device.resolved(packet)
         if packet.qos > 1:
             return self._on_received(session, device, packet, now_s)
-        publish = device.publishes.take(packet)
+        publish = device.publishes.take(packet, self._publishing.wall_ms(now_s))
         if (wrong := fault_of(packet, self._limits.payload_bytes_max)) is not None:
             return self._wrong(session, device, publish.request, wrong, now_s)
         if device.receives and device.received.waiting:
@@ -99,7 +99,7 @@ class DevicePublishing:
         return [output for one in requests for output in self._refuse(session, device, one, too_long, now_s)]
 
     def _refuse(self, session: Identified, device: MqttSide, request: int, wrong: Wrong, now_s: float) -> list[Output]:
-        packet_id, qos, _ = device.publishes.under_way[request]
+        packet_id, qos, _, _ = device.publishes.under_way[request]
         if qos > 1 and (one := device.received.entries[packet_id]).held:
             one.refuse(wrong.reason)
             return self._release(session, device, one, now_s)
@@ -124,7 +124,7 @@ class DevicePublishing:
                 return []  # its PUBREC follows
             if one.written:
                 return [Send(session.peer, [device.encode(PubRec(identifier))])]
-        publish = device.publishes.take(packet)
+        publish = device.publishes.take(packet, self._publishing.wall_ms(now_s))
         if one is None:
             one = received.entries[identifier] = Received(
                 identifier,
@@ -194,7 +194,7 @@ class DevicePublishing:
         outputs = self._hold(session, device, now_s)
         own, received = device.publishes, device.received
         while received.waiting and not own.again:
-            packet_id, qos, publish = own.under_way[received.waiting[0]]
+            packet_id, qos, publish, _ = own.under_way[received.waiting[0]]
             if qos > 1:
                 one = received.entries[packet_id]
                 if not (one.held or (one.placed and not _is_held(device, one))):
@@ -207,7 +207,7 @@ class DevicePublishing:
     def _hold(self, session: Identified, device: MqttSide, now_s: float) -> list[Output]:
         received, by_arrival = device.received, False
         room, said = received.room, []
-        for packet_id, qos, publish in device.publishes.under_way.values():
+        for packet_id, qos, publish, _ in device.publishes.under_way.values():
             if qos < 2:
                 by_arrival |= bool(publish.object)
                 continue

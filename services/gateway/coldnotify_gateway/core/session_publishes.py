@@ -130,6 +130,10 @@ class Publishing:
         """Returns the error in a publish that its client must correct, or None."""
         return self._wrong(session, publish)
 
+    def wall_ms(self, now_s: float) -> int:
+        """Returns the wall clock, Unix ms, at a time of the core's clock."""
+        return int(now_s * 1000 + (self._wall_offset_ms or 0))
+
     def on_publish(self, session: Identified, publish: Publish, now_s: float) -> list[Output]:
         """Handles a client's publish."""
         own = session.publishes
@@ -331,6 +335,8 @@ class Publishing:
     def _publication(self, session: Identified, number: int, publish: Publish) -> PublishRecord:
         # It was checked on arrival.
         topic, key, value, headers = (self._message if publish.channel else self._record)(session, publish)
+        if session.device is not None:
+            headers = (*headers, *session.device.publishes.headers_of(publish.request))
         return PublishRecord(session.peer, session.number, number, session.view.partition, topic, key, value, headers)
 
     def _record(self, session: Identified, publish: Publish) -> _Written:

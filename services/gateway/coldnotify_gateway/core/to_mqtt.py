@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from coldnotify_schemas.internal_pb2 import Entry, FanOut, Newest, Page
+from coldnotify_schemas.mqtt.kept_properties import decode_kept
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX, PingResp
 from coldnotify_schemas.wire_pb2 import EXPIRED, Message
@@ -13,13 +14,14 @@ from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.mqtt.deliveries import Due
 from coldnotify_gateway.core.mqtt.device import MqttSide
-from coldnotify_gateway.core.mqtt.held_filters import HeldFilter, Manner, manner
-from coldnotify_gateway.core.mqtt.publish_frames import missed_words, payload_of, publish_frame
+from coldnotify_gateway.core.mqtt.held_filters import QOS_MAX, HeldFilter, Manner, manner
+from coldnotify_gateway.core.mqtt.publish_frames import bare, missed_words, payload_of, publish_frame
 from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias
 from coldnotify_gateway.core.outputs import Output, Peer, Send, SendAll
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.recovery import Recovery
 from coldnotify_gateway.core.stream import CHANNELS, NONE, OBJECTS, Stream
+from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Frame
 
 View = PartitionView[Identified]
@@ -43,8 +45,10 @@ class ToDevice:
         in its turn.
         """
         newest = fan_out.newest
-        complete = complete_of(newest)
-        told = _OneForMany(self._next_id(), fan_out.published_ms, fan_out.traceparent)
+        complete, left_ms = complete_of(newest), _left_ms(newest)
+        if left_ms == 0:
+            return []
+        told = _OneForMany(self._next_id(), fan_out, newest.properties, left_ms, fan_out.published_ms)
         for number in numbers:
             session = view.sessions[number]
             device = device_of(session)
@@ -56,8 +60,7 @@ class ToDevice:
                 continue
             if not device.deliveries.rows[OBJECTS].take_offset(newest.offset, session.complete_in(session.objects)):
                 continue
-            said = Due(OBJECTS, complete, topic=newest.name, payload=told.payload(newest), manner=told.manner(filters))
-            told.to(session, device, said)
+            told.to(session, device, told.version(newest, complete, filters))
             # The partition's position may be unknown yet. By its own, a session tells a new matcher where it is.
             session.objects.told(complete)
         return self._told(told)
@@ -65,7 +68,8 @@ class ToDevice:
     def of_message(self, view: View, fan_out: FanOut, numbers: Iterable[int]) -> list[Output]:
         """Tells a channel's message, or a Missed, to sessions with these numbers whose channels are live."""
         entry = fan_out.entry
-        told = _OneForMany(self._next_id(), entry.message.published_ms, fan_out.traceparent)
+        published_ms = entry.message.published_ms
+        told = _OneForMany(self._next_id(), fan_out, entry.properties, _left_ms(entry), published_ms)
         for number in numbers:
             session = view.sessions[number]
             device, channels = device_of(session), session.channels
@@ -80,7 +84,7 @@ class ToDevice:
                 self._slow(session)
                 continue  # the message is not passed over: catching up begins below it
             if filters and device.deliveries.rows[CHANNELS].take_offset(message.offset, session.complete_in(channels)):
-                told.to(session, device, _due_of(message, filters, device, message.offset))
+                told.to(session, device, _due_of(entry, filters, device, message.offset))
             channels.told(message.offset)
         return self._told(told)
 
@@ -106,9 +110,9 @@ class ToDevice:
         """Tells a page that was due. It is acknowledged when all in it are, or were taken by the socket."""
         device = device_of(session)
         for newest in page.newest:
-            self._wait_object(session, device, newest)
+            self._wait_object(session, device, newest, now_s)
         for entry in page.entries:
-            self._wait_entry(session, device, entry)
+            self._wait_entry(session, device, entry, now_s)
         device.deliveries.wait(Due(stream.place, stream.complete, 0 if page.last else page.page))
         return self.go_on(session, now_s)
 
@@ -116,30 +120,31 @@ class ToDevice:
         """Tells versions that answer a registration."""
         device = device_of(session)
         for newest in answers:
-            self._wait_object(session, device, newest)
+            self._wait_object(session, device, newest, now_s)
         return self.go_on(session, now_s)
 
     @staticmethod
-    def _wait_object(session: Identified, device: MqttSide, newest: Newest) -> None:
+    def _wait_object(session: Identified, device: MqttSide, newest: Newest, now_s: float) -> None:
         row = device.deliveries.rows[OBJECTS]
+        left_ms = _left_ms(newest)
+        qos_max = _qos_of(newest.properties)
         if newest.answer:
             filters: _Filters = device.filters.named(newest.answers)
-            if not filters or newest.deleted or not newest.HasField("version"):
+            if not filters or newest.deleted or not newest.HasField("version") or left_ms == 0:
                 return
             row.take_offset(newest.offset, NONE)
-            how = manner(filters, retain=True)
-            said = Due(OBJECTS, topic=newest.name, payload=payload_of(newest), manner=how)
-            device.deliveries.wait(said)
+            said = _version_due(newest, NONE, payload_of(newest), manner(filters, retain=True, qos_max=qos_max))
+            device.deliveries.wait(_expiring(said, left_ms, now_s))
             return
         complete = complete_of(newest)
         filters = device.filters.fitting(newest.name)
-        if not filters or not row.take_offset(newest.offset, NONE):
+        if not filters or left_ms == 0 or not row.take_offset(newest.offset, NONE):
             device.deliveries.wait(Due(OBJECTS, complete))
             return
-        how = manner(filters, retain=_retains(filters))
-        device.deliveries.wait(Due(OBJECTS, complete, topic=newest.name, payload=payload_of(newest), manner=how))
+        how = manner(filters, retain=_retains(filters), qos_max=qos_max)
+        device.deliveries.wait(_expiring(_version_due(newest, complete, payload_of(newest), how), left_ms, now_s))
 
-    def _wait_entry(self, session: Identified, device: MqttSide, entry: Entry) -> None:
+    def _wait_entry(self, session: Identified, device: MqttSide, entry: Entry, now_s: float) -> None:
         if entry.HasField("missed"):
             self._miss(device, entry)
             return
@@ -148,7 +153,7 @@ class ToDevice:
         if not filters or not device.deliveries.rows[CHANNELS].take_offset(message.offset, NONE):
             return
         # It is part of a page, whose end moves the cursor.
-        device.deliveries.wait(_due_of(message, filters, device, NONE))
+        device.deliveries.wait(_expiring(_due_of(entry, filters, device, NONE), _left_ms(entry), now_s))
 
     @staticmethod
     def _miss(device: MqttSide, entry: Entry) -> None:
@@ -174,11 +179,12 @@ class ToDevice:
         device = device_of(session)
         frames: list[Frame] = []
         for due, packet_id in device.deliveries.take(written=not device.socket_full):
-            alias = device.alias_of(due.topic)
-            frame = publish_frame(due, packet_id, protocol_of(device), alias)
-            if not device.fits(frame) and alias is not NO_ALIAS:
-                alias, frame = NO_ALIAS, publish_frame(due, packet_id, protocol_of(device))
-            if device.fits(frame):
+            alias, protocol = device.alias_of(due.topic), protocol_of(device)
+            left_ms = None if due.expires_s == NEVER_S else max(0, round((due.expires_s - now_s) * 1000))
+            frame = publish_frame(due, packet_id, protocol, alias, left_ms)
+            if not device.fits(frame):
+                alias, frame = NO_ALIAS, publish_frame(bare(due), packet_id, protocol, left_ms=left_ms)
+            if device.fits(frame) and left_ms != 0:
                 device.told(alias)
                 frames.append(frame)
             elif packet_id:
@@ -227,29 +233,36 @@ class ToDevice:
 class _OneForMany:
     """A fan-out in the making: the bytes for each manner and protocol, and the connections that get them."""
 
-    def __init__(self, packet_id: int, published_ms: int, traceparent: str) -> None:
+    def __init__(
+        self, packet_id: int, fan_out: FanOut, properties: bytes, left_ms: int | None, published_ms: int
+    ) -> None:
         self._packet_id = packet_id
+        self._qos_max = _qos_of(properties)
+        self._left_ms = left_ms
         self._published_ms = published_ms
-        self._traceparent = traceparent
+        self._traceparent = fan_out.traceparent
         self._payload: bytes | None = None
         self._manners: dict[int, tuple[_Filters, Manner]] = {}
-        self._frames: dict[tuple[ProtocolVersion, Manner, str, int, Alias], tuple[Frame, list[Peer]]] = {}
+        self._frames: dict[tuple[ProtocolVersion, Manner, str, int, int, Alias], tuple[Frame, list[Peer]]] = {}
         self.settled: list[Identified] = []
         """Sessions that owe no acknowledgement for it."""
         self.deliveries = 0
         self.sent_bytes = 0
 
-    def payload(self, newest: Newest) -> bytes:
-        """Returns the payload of the version that is fanned out."""
+    def version(self, newest: Newest, complete: int, filters: _Filters) -> Due:
+        """Returns the version that is fanned out, as it is told by these filters."""
         if self._payload is None:
             self._payload = payload_of(newest)
-        return self._payload
+        return _version_due(newest, complete, self._payload, self.manner(filters))
 
     def manner(self, filters: _Filters) -> Manner:
         """Returns the manner for these filters, which like sessions share."""
         found = self._manners.get(id(filters))
         if found is None:
-            found = self._manners[id(filters)] = filters, manner(filters, retain=_retains(filters))
+            found = self._manners[id(filters)] = (
+                filters,
+                manner(filters, retain=_retains(filters), qos_max=self._qos_max),
+            )
         return found[1]
 
     def to(self, session: Identified, device: MqttSide, said: Due) -> None:
@@ -261,9 +274,9 @@ class _OneForMany:
                 packet_id = device.deliveries.other_id()
         alias = device.alias_of(said.topic)
         frame, peers = self._frame(said, packet_id, protocol_of(device), alias)
-        if not device.fits(frame) and alias is not NO_ALIAS:
+        if not device.fits(frame):
             alias = NO_ALIAS
-            frame, peers = self._frame(said, packet_id, protocol_of(device), alias)
+            frame, peers = self._frame(bare(said), packet_id, protocol_of(device), alias)
         if not device.fits(frame):
             device.deliveries.send(said, 0)
             self.settled.append(session)
@@ -277,9 +290,9 @@ class _OneForMany:
         self.sent_bytes += len(frame.data)
 
     def _frame(self, said: Due, packet_id: int, protocol: ProtocolVersion, alias: Alias) -> tuple[Frame, list[Peer]]:
-        key = protocol, said.manner, said.missed, packet_id, alias
+        key = protocol, said.manner, said.missed, said.offset, packet_id, alias
         if key not in self._frames:
-            self._frames[key] = publish_frame(said, packet_id, protocol, alias), []
+            self._frames[key] = publish_frame(said, packet_id, protocol, alias, self._left_ms), []
         return self._frames[key]
 
     def outputs(self) -> list[Output]:
@@ -311,15 +324,46 @@ def _settle_cursor(session: Identified, stream: Stream) -> tuple[int, ...]:
     return pages
 
 
-def _due_of(message: Message, filters: _Filters, device: MqttSide, complete: int) -> Due:
+def _left_ms(said: Newest | Entry) -> int | None:
+    """Returns the time until it expires; None: it does not."""
+    return said.expires_in_ms if said.HasField("expires_in_ms") else None
+
+
+def _expiring(due: Due, left_ms: int | None, now_s: float) -> Due:
+    return due if left_ms is None else due._replace(expires_s=now_s + left_ms / 1000)
+
+
+def _qos_of(properties: bytes) -> int:
+    """Returns the QoS that these properties allow."""
+    qos = decode_kept(properties).qos
+    return QOS_MAX if qos is None else qos
+
+
+def _version_due(newest: Newest, complete: int, payload: bytes, how: Manner) -> Due:
+    return Due(
+        OBJECTS,
+        complete,
+        topic=newest.name,
+        payload=payload,
+        manner=how,
+        properties=newest.properties,
+        version=newest.version,
+        offset=newest.offset,
+    )
+
+
+def _due_of(entry: Entry, filters: _Filters, device: MqttSide, complete: int) -> Due:
     """Returns a channel's message as it is told by these filters, with what is to be said of missing ones before."""
+    message = entry.message
     return Due(
         CHANNELS,
         complete,
         topic=message.name,
         payload=message.payload,
-        manner=manner(filters, retain=False),
+        manner=manner(filters, retain=False, qos_max=_qos_of(entry.properties)),
         missed=device.take_missed([one.hash for one in filters]) if device.missed else "",
+        properties=entry.properties,
+        offset=message.offset,
     )
 
 

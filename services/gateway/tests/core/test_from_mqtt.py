@@ -396,7 +396,7 @@ def test_retain_is_an_object_and_its_absence_a_channel(bench: MqttBench) -> None
     assert [one.topic for one in bench.publications] == [topics.objects, topics.channels_1d, topics.objects]
     assert [one.key for one in bench.publications] == [b"farm/barn/a/b"] * 3
     assert b'"deleted":true' in bench.publications[2].value.replace(b" ", b"")
-    assert bench.publications[0].headers[-1][0] == "coldnotify-arrival"
+    assert bench.publications[0].headers[-2:] == (("coldnotify-arrival", b""), ("mqtt-qos", b"1"))
     assert [one.packet_id for one in wire.packets() if isinstance(one, PubAck)] == [3, 4]
 
 
@@ -476,6 +476,28 @@ def test_wrong_for_ever(
         assert wire.packet(PubAck).packet_id == 3, "it would send it for ever"
     else:
         assert (wire.packets(), wire.finished) == ([], True)
+
+
+def test_properties_are_headers_of_either_log(bench: MqttBench) -> None:
+    bench.gateway.on_wall_clock(1_000_000, bench.now_s)
+    wire, _ = bench.connected()
+    said = Properties(payload_format=1, message_expiry_s=60, user_properties=(("b", "2"), ("a", "1")))
+    for retain in (True, False):
+        bench.send(wire, Publish("a", b"x", 0, retain, properties=said))
+        answer(bench, 10)
+    of_object, of_channel = bench.publications
+    kept = (("mqtt-qos", b"0"), ("mqtt-payload-format", b"1"), ("mqtt-user-b", b"2"), ("mqtt-user-a", b"1"))
+    assert of_object.headers[1:] == (("coldnotify-arrival", b""), *kept)
+    assert b'"expires_at":1000060000' in of_object.value
+    assert of_channel.headers == (("expires_at", b"1000060000"), ("source", b"lamp-1"), *kept)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_too_many_properties_end_the_connection(bench: MqttBench, qos: int) -> None:
+    wire, _ = bench.connected()
+    said = Properties(user_properties=(("a", "x" * 1000),) * 3)
+    bench.send(wire, Publish("a", b"x", qos, packet_id=qos or None, properties=said))
+    assert "properties: have 30" in str(left(wire, ReasonCode.PACKET_TOO_LARGE).properties.reason_string)
 
 
 def test_an_alias_stands_for_its_topic(bench: MqttBench) -> None:

@@ -3,9 +3,9 @@
 import pytest
 from coldnotify_gateway.core import Identified, SendAll
 from coldnotify_gateway.core.stream import NONE, Stage
-from coldnotify_schemas.internal_pb2 import CompleteStream, Entry, Item, Page
+from coldnotify_schemas.internal_pb2 import CompleteStream, Entry, Item, Newest, Page
 from coldnotify_schemas.mqtt.packets import ConnAck, PubAck, Publish, SubAck, Subscribe, TopicSubscription
-from coldnotify_schemas.mqtt.properties import Properties
+from coldnotify_schemas.mqtt.properties import Properties, property_bytes
 from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_schemas.wire_pb2 import LOST, Missed
 from coldnotify_testkit.device_frames import hello
@@ -174,6 +174,72 @@ def test_a_packet_that_fits_without_its_alias_is_told_without(bench: MqttBench) 
     assert (first.topic, first.properties.topic_alias) == ("door", None)
     assert second.topic == "door"
     assert second.properties.topic_alias is not None, "which one is up to the group's other devices"
+    assert first.properties.user_properties == ()
+
+
+# --- properties
+
+SAID = b"\x01" + property_bytes(Properties(content_type="text/plain", user_properties=(("a", "1"),)), 3)[1:]
+"""Properties of a PUBLISH with QoS 1, encoded."""
+OF_QOS_0 = b"\x00"
+
+
+def an_expiring(newest: Newest, in_ms: int) -> Newest:
+    newest.expires_in_ms = in_ms
+    return newest
+
+
+def test_properties_are_told_in_front_of_what_the_service_adds(bench: MqttBench) -> None:
+    wire, session = lamp(bench, "#")
+    old, other = bench.connected(a_connect("farm/barn/lamp-2", MQTT_3_1_1), complete=4)
+    bench.subscribe(old, other, "#")
+    version = a_version("a", 3, 9, b"x")
+    version.properties = SAID
+    bench.inbox(told(version, session, other))
+    (said,) = wire.publishes()
+    assert said.properties == Properties(
+        content_type="text/plain",
+        user_properties=(("a", "1"), ("coldnotify-version", "3"), ("coldnotify-offset", "9")),
+    )
+    (plain,) = old.publishes()
+    assert (plain.qos, plain.payload, plain.properties) == (1, b"x", Properties())
+
+
+def test_a_delivery_has_the_lower_qos_of_publisher_and_subscriber(bench: MqttBench) -> None:
+    wire, session = channelled(bench, "#")
+    version, message = a_version("a", 3, 9, b"x"), a_message("a", 21)
+    version.properties = message.properties = OF_QOS_0
+    bench.inbox(told(version, session), message_told(message, session))
+    assert [one.qos for one in wire.publishes()] == [0, 0]
+    assert session.objects.acked == 9, "nothing is owed for it"
+
+
+def test_an_expired_version_is_not_told(bench: MqttBench) -> None:
+    wire, session = lamp(bench, "#")
+    bench.inbox(told(an_expiring(a_version("a", 3, 9), 0), session))
+    bench.inbox(told(an_expiring(a_version("b", 3, 10, b"x"), 2_001), session))
+    (said,) = wire.publishes()
+    assert (said.topic, said.properties.message_expiry_s) == ("b", 3)
+
+
+def test_a_version_that_expires_in_the_queue_is_passed_over(bench: MqttBench) -> None:
+    wire, request = bench.connecting(a_connect(clean=False, properties=Properties(receive_max=1)))
+    number, ask = request.session, request.open.ask
+    bench.inbox(opened_kept(number, ask, [a_filter("#")], 4, present=True))
+    wire.packets()
+    versions = [a_version("a", 1, 5, b"x"), an_expiring(a_version("b", 1, 6, b"x"), 1_000), a_version("c", 1, 7, b"x")]
+    versions += [an_expiring(a_version("d", 1, 8, b"x"), 9_000), an_expiring(a_version("e", 1, 9), 0)]
+    bench.inbox(a_page(number, ask, 1, versions, 9, last=True))
+    (first,) = wire.publishes()
+    bench.later(3)
+    bench.send(wire, puback(first))
+    (third,) = wire.publishes()
+    bench.send(wire, puback(third))
+    (fourth,) = wire.publishes()
+    assert [one.topic for one in (first, third, fourth)] == ["a", "c", "d"]
+    assert fourth.properties.message_expiry_s == 6
+    bench.send(wire, puback(fourth))
+    assert bench.session(number).objects.acked == 9
 
 
 # --- acknowledgements
@@ -381,8 +447,8 @@ def test_missing_messages_are_said_with_the_next_one(bench: MqttBench) -> None:
     page = Page(session=session.number, ask=session.channels.number, page=1, entries=entries, last=True, complete=31)
     bench.inbox(Item(stream_page=page))
     first, second = wire.publishes()
-    assert first.properties.user_properties == (("coldnotify-missed", "20-30 lost"),)
-    assert second.properties.user_properties == ()
+    assert first.properties.user_properties == (("coldnotify-offset", "30"), ("coldnotify-missed", "20-30 lost"))
+    assert second.properties.user_properties == (("coldnotify-offset", "31"),)
 
 
 def test_an_older_protocol_is_told_without_properties(bench: MqttBench) -> None:

@@ -17,6 +17,7 @@ from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX
 
 from coldnotify_gateway.core.mqtt.held_filters import Manner
 from coldnotify_gateway.core.stream import NONE
+from coldnotify_gateway.core.timers import NEVER_S
 
 IN_FLIGHT_MAX = 1000
 """Most packets of one session that are not acknowledged, whatever its Receive Maximum."""
@@ -41,6 +42,14 @@ class Due(NamedTuple):
     manner: Manner = Manner(0, retain=False)
     missed: str = ""
     """Words about messages that are missing before it; "": none is."""
+    properties: bytes = b""
+    """Its publisher's (`kept_properties`)."""
+    version: int = NONE
+    """NONE: it is a message."""
+    offset: int = NONE
+    """NONE: nothing is sent."""
+    expires_s: float = NEVER_S
+    """The time by the core's clock at which it expires."""
 
 
 @dataclass(slots=True, eq=False)

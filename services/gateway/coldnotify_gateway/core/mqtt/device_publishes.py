@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coldnotify_schemas.filters import can_be_said
+from coldnotify_schemas.mqtt.kept_properties import Header, TooManyProperties, headers_of_publish
 from coldnotify_schemas.mqtt.packets import Publish as PublishPacket
 from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_schemas.names import InvalidName, check_object
@@ -36,6 +37,8 @@ class UnderWay(NamedTuple):
     """0: with QoS 0."""
     qos: int
     publish: Publish
+    headers: tuple[Header, ...] = ()
+    """The headers of its record that keep the packet's properties."""
 
 
 def fault_of(packet: PublishPacket, object_bytes_max: int = PAYLOAD_BYTES_MAX) -> Wrong | None:
@@ -53,14 +56,32 @@ def fault_of(packet: PublishPacket, object_bytes_max: int = PAYLOAD_BYTES_MAX) -
     if len(packet.payload) > size_max:
         words = f"payload: has {len(packet.payload)} bytes (at most {size_max} are allowed)"
         return Wrong(ReasonCode.PACKET_TOO_LARGE, words)
+    try:
+        headers_of_publish(packet)
+    except TooManyProperties as error:
+        return Wrong(ReasonCode.PACKET_TOO_LARGE, str(error))
     return None
 
 
-def publish_of(packet: PublishPacket, request: int) -> Publish:
-    """Returns the publish of a PUBLISH, as sessions say it."""
-    if packet.retain:
-        return Publish(request=request, object=packet.topic, payload=packet.payload, deleted=not packet.payload)
-    return Publish(request=request, channel=packet.topic, payload=packet.payload)
+def publish_of(packet: PublishPacket, request: int, wall_ms: int = 0) -> Publish:
+    """Returns the publish of a PUBLISH, as sessions say it. `wall_ms`: the wall clock, Unix ms."""
+    expiry_s = packet.properties.message_expiry_s
+    expires_at = 0 if expiry_s is None else wall_ms + expiry_s * 1000
+    return Publish(
+        request=request,
+        object=packet.topic if packet.retain else "",
+        channel="" if packet.retain else packet.topic,
+        payload=packet.payload,
+        deleted=packet.retain and not packet.payload,
+        expires_at=expires_at,
+    )
+
+
+def _headers(packet: PublishPacket) -> tuple[Header, ...]:
+    try:
+        return headers_of_publish(packet)
+    except TooManyProperties:
+        return ()  # it is refused
 
 
 class PubackDue(NamedTuple):
@@ -89,12 +110,17 @@ class DevicePublishes:
     """Answers that wait for those to earlier ones, because PUBACKs are sent in the order of the PUBLISHes."""
     _last_request: int = 0
 
-    def take(self, packet: PublishPacket) -> Publish:
-        """Returns the next publish, of this packet."""
+    def take(self, packet: PublishPacket, wall_ms: int = 0) -> Publish:
+        """Returns the next publish, of this packet. `wall_ms`: the wall clock, Unix ms."""
         self._last_request += 1
-        publish = publish_of(packet, self._last_request)
-        self.under_way[self._last_request] = UnderWay(packet.packet_id or 0, packet.qos, publish)
+        publish = publish_of(packet, self._last_request, wall_ms)
+        self.under_way[self._last_request] = UnderWay(packet.packet_id or 0, packet.qos, publish, _headers(packet))
         return publish
+
+    def headers_of(self, request: int) -> tuple[Header, ...]:
+        """Returns the headers that keep the properties of a publish under way."""
+        found = self.under_way.get(request)
+        return () if found is None else found.headers
 
     def published(self, request: int) -> list[PubackDue]:
         """Notes that a publish is in Kafka. Returns the answers that can be sent."""

@@ -73,14 +73,14 @@ class Manner(NamedTuple):
     """The identifiers of all subscriptions that it answers."""
 
 
-def manner(filters: Iterable[HeldFilter], *, retain: bool) -> Manner:
-    """Returns the manner of one message for all filters that fit it."""
+def manner(filters: Iterable[HeldFilter], *, retain: bool, qos_max: int = QOS_MAX) -> Manner:
+    """Returns the manner of one message for all filters that fit it. `qos_max`: the QoS that it was published with."""
     qos, identifiers = 0, []
     for one in filters:
         qos = max(qos, one.qos)
         if one.identifier:
             identifiers.append(one.identifier)
-    return Manner(qos, retain, tuple(identifiers))
+    return Manner(min(qos, qos_max), retain, tuple(identifiers))
 
 
 class HeldFilters:

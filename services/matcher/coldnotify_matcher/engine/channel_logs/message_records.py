@@ -61,11 +61,13 @@ class ChannelMessage(NamedTuple):
     to: tuple[str, ...]
     high: bool = False
     """True if it is sent with high priority."""
+    properties: bytes = b""
+    """Its properties for MQTT devices, at most KEPT_BYTES_MAX."""
 
     @property
     def size_bytes(self) -> int:
         """Approximate size in memory."""
-        return len(self.payload) + len(self.id) + _OVERHEAD_BYTES
+        return len(self.payload) + len(self.id) + len(self.properties) + _OVERHEAD_BYTES
 
     def is_for(self, attributes: frozenset[str]) -> bool:
         """Returns true if a subscription with these attributes receives it."""
@@ -122,6 +124,6 @@ def understand(record: MessageRecord, home: Home, known: bool) -> tuple[ChannelM
     assert key is not None
     message = ChannelMessage(
         key.decode(), record.offset, record.value, headers.id, headers.source or "", record.timestamp_ms,
-        headers.expires_at, headers.to,
+        headers.expires_at, headers.to, properties=headers.properties,
     )  # fmt: skip
     return message, right

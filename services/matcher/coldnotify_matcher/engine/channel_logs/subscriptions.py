@@ -13,8 +13,8 @@ from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.objects.objects import GONE_KEPT_MAX, LiveSubscribers
 
-_FIXED_BYTES_MAX = 120
-"""Bytes of an Item with a FanOut beside payload, id, source and sessions: tags, lengths and numbers."""
+_FIXED_BYTES_MAX = 140
+"""Bytes of an Item with a FanOut beside payload, properties, id, source and sessions: tags, lengths and numbers."""
 CLEANED_A_TICK = 256
 """Subscriptions that are checked each second: in one without messages nothing else removes sessions that are gone."""
 
@@ -126,7 +126,7 @@ class Subscriptions:
 def message_bytes_max(message: ChannelMessage, sessions: bytes, name: str = "") -> int:
     """Returns the maximum size of an Item with a FanOut of this message. `name`: its channel's, if it is said."""
     texts = len(name) + len(message.id) + len(message.source)
-    return _FIXED_BYTES_MAX + len(message.payload) + 4 * texts + len(sessions)
+    return _FIXED_BYTES_MAX + len(message.payload) + len(message.properties) + 4 * texts + len(sessions)
 
 
 def _tell(gateway: GatewayView, subscription: _Subscription, message: ChannelMessage, numbers: array[int]) -> None:

@@ -38,7 +38,7 @@ def tell_live(state: PartitionState, message: ChannelMessage, now_ms: int) -> in
             continue
         sessions = array("I", sorted(hearing)).tobytes()
         fan_out = gateway.new_item(message_bytes_max(message, sessions, message.key)).stream_fan_out
-        _say(message, fan_out.entry)
+        _say(message, fan_out.entry, now_ms)
         fan_out.sessions = sessions
         told += len(hearing)
     return told
@@ -80,13 +80,17 @@ def entries(
             yield message.offset, None
             continue
         entry = internal_pb2.Entry()
-        _say(message, entry)
+        _say(message, entry, now_ms)
         yield message.offset, entry
 
 
-def _say(message: ChannelMessage, entry: internal_pb2.Entry) -> None:
+def _say(message: ChannelMessage, entry: internal_pb2.Entry, now_ms: int) -> None:
     message.fill_in(entry.message, 0, message.offset)
     entry.message.name = _name_of(message.key)
+    if message.properties:
+        entry.properties = message.properties
+    if message.expires_at is not None:
+        entry.expires_in_ms = max(0, message.expires_at - now_ms)
 
 
 def _may_have(client: RegisteredClient, message: ChannelMessage) -> bool:

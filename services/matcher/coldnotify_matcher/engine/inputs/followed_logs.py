@@ -108,6 +108,8 @@ class FollowedLogs:
             state.count("messages")
             domain = arrival.domain
             arrival.count(high=headers.high_priority)
+            if headers.passed_over:
+                state.count("properties_passed_over", headers.passed_over)
             message = self._with_priority(log, domain, message, headers)
             allowance = state.rules.allowances.of(domain)
             if allowance is not None and not message.high and not allowance.passes(now_ms):

@@ -62,6 +62,8 @@ class Intake:
         # or only within its last second.
         if not merged if state.live else 0 < state.replay_from <= record.offset:
             arrival.count()
+            if record.passed_over:
+                state.count("properties_passed_over", record.passed_over)
         if arrival.kind is ArrivalKind.DESCRIPTION:
             self._descriptions.on_arrival(arrival, now_ms, merged=merged)
             return
@@ -145,7 +147,8 @@ class Intake:
         if not 0 <= version <= VERSION_MAX or record.arrival:
             return False
         first_offset = since_of(record.since, state.epoch, offset) if record.since else None
-        state.objects.keep(name, said, offset, record.timestamp_ms, record.traceparent, first_offset)
+        time_ms, trace, properties = record.timestamp_ms, record.traceparent, record.properties
+        state.objects.keep(name, said, offset, time_ms, trace, first_offset, properties)
         came_at = offset if first_offset is None else first_offset
         self._history.published(name, said.incarnation or 0, version, came_at, record.timestamp_ms)
         return True
@@ -213,7 +216,7 @@ class Intake:
         state, offset = self._state, record.offset
         # A version that is newer than all before it came first with this record, whatever place its header names.
         first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
-        newer = obj.merge(said, version, offset, first_offset)
+        newer = obj.merge(said, version, offset, first_offset, record.properties)
         if obj.kept_offset == offset:
             # With the time of a wrong clock it would be removed as soon as it comes.
             obj.active_ms = now_ms if state.live else record.timestamp_ms

@@ -12,9 +12,9 @@ from coldnotify_schemas.records import PublicRecord
 from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
 
 T = TypeVar("T")
-_Unmade = tuple[PublicRecord, int, int, str, int | None]
-"""The only record of an object: content, offset, timestamp in ms, trace, and the offset since which its version exists,
-if it has that header. Plain, because there are so many."""
+_Unmade = tuple[PublicRecord, int, int, str, int | None, bytes]
+"""The only record of an object: content, offset, timestamp in ms, trace, the offset since which its version exists, if
+it has that header, and its properties for MQTT devices. Plain, because there are so many."""
 
 
 class ObjectMap(MutableMapping[str, Obj]):
@@ -26,12 +26,19 @@ class ObjectMap(MutableMapping[str, Obj]):
         """By domain: number of objects that are published and not deleted."""
 
     def keep(
-        self, key: str, record: PublicRecord, offset: int, timestamp_ms: int, traceparent: str, since: int | None
+        self,
+        key: str,
+        record: PublicRecord,
+        offset: int,
+        timestamp_ms: int,
+        traceparent: str,
+        since: int | None,
+        properties: bytes = b"",
     ) -> None:
         """Keep the first record of a new object; it is valid."""
         if not record.deleted:
             self.note(key, before=False, now=True)
-        self._entries[key] = (record, offset, timestamp_ms, traceparent, since)
+        self._entries[key] = (record, offset, timestamp_ms, traceparent, since, properties)
 
     def made(self) -> Iterator[Obj]:
         """Yields objects that were requested. No other has a registered client, or needs repair."""
@@ -45,7 +52,7 @@ class ObjectMap(MutableMapping[str, Obj]):
             return default
         if isinstance(entry, Obj):
             return entry.offset
-        _, offset, _, _, since = entry
+        _, offset, _, _, since, _ = entry
         return offset if since is None else since
 
     def version_of(self, key: str) -> int:
@@ -55,7 +62,7 @@ class ObjectMap(MutableMapping[str, Obj]):
             return entry.version
         if entry is None:
             return UNKNOWN
-        record, _, timestamp_ms, _, _ = entry
+        record, _, timestamp_ms, *_ = entry
         return record.version_at(timestamp_ms)
 
     def is_published(self, key: str) -> bool | None:
@@ -115,9 +122,9 @@ class ObjectMap(MutableMapping[str, Obj]):
             self.there.pop(domain, None)
 
     def _make(self, key: str, unmade: _Unmade) -> Obj:
-        record, offset, timestamp_ms, traceparent, since = unmade
+        record, offset, timestamp_ms, traceparent, since, properties = unmade
         obj = self._entries[key] = Obj(key)
-        obj.merge(record, record.version_at(timestamp_ms), offset, since)
+        obj.merge(record, record.version_at(timestamp_ms), offset, since, properties)
         obj.published_ms = obj.active_ms = timestamp_ms
         obj.traceparent = traceparent
         return obj

@@ -50,3 +50,11 @@ class ObjectRecord(Protocol):
     @property
     def raw(self) -> bool:
         """True if its headers say that its payload is in base64."""
+
+    @property
+    def properties(self) -> bytes:
+        """The properties for MQTT devices in its headers, encoded; b"": none."""
+
+    @property
+    def passed_over(self) -> int:
+        """Headers of such properties that say nothing."""

@@ -38,7 +38,7 @@ class Obj:
 
     __slots__ = (
         "active_ms", "checkpoint_due", "checkpoint_offset", "deleted", "expires_at_ms", "incarnation", "kept_offset",
-        "key", "last_offset", "name", "offset", "payload", "published_ms", "raw", "registered", "source",
+        "key", "last_offset", "name", "offset", "payload", "properties", "published_ms", "raw", "registered", "source",
         "subscribers", "traceparent", "version",
     )  # fmt: skip
 
@@ -70,6 +70,8 @@ class Obj:
         self.payload = b""
         self.raw = False
         """True if the payload is no JSON that a record gives back."""
+        self.properties = b""
+        """Its properties for MQTT devices, at most KEPT_BYTES_MAX."""
         self.source: str | None = None
         self.expires_at_ms: int | None = None
         self.deleted = False
@@ -89,10 +91,13 @@ class Obj:
         """True if it has a version, and is not deleted."""
         return self.version != UNKNOWN and not self.deleted
 
-    def merge(self, record: PublicRecord, version: int, offset: int, since: int | None = None) -> bool:
+    def merge(
+        self, record: PublicRecord, version: int, offset: int, since: int | None = None, properties: bytes = b""
+    ) -> bool:
         """Merge one record of this key. Returns true if it brings a newer version than all before it.
 
         `since`: the offset at which this version came first, if the record is one that a matcher wrote again.
+        `properties`: in its headers.
         """
         self.last_offset = offset
         incarnation = self.incarnation if record.incarnation is None else record.incarnation
@@ -109,7 +114,7 @@ class Obj:
         first_offset = offset if since is None else since
         self.offset = first_offset if newer else min(self.offset, first_offset)
         self.incarnation, self.version = incarnation, version
-        self.payload, self.raw = record.payload_bytes, record.is_raw
+        self.payload, self.raw, self.properties = record.payload_bytes, record.is_raw, properties
         self.source = record.source
         self.expires_at_ms = record.expires_at
         self.deleted = record.deleted
@@ -187,3 +192,7 @@ class Obj:
                 newest.raw = True
         if self.deleted:
             newest.deleted = True
+        if self.properties:
+            newest.properties = self.properties
+        if self.expires_at_ms is not None and not self.deleted:
+            newest.expires_in_ms = max(0, self.expires_at_ms - now_ms)

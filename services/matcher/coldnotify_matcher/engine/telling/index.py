@@ -15,7 +15,7 @@ from coldnotify_matcher.engine.objects.objects import GONE_KEPT_MAX, UNKNOWN, Li
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 _FIXED_BYTES_MAX = 160
-"""Bytes of an Item with a FanOut beside name, payload, traceparent and sessions: tags, lengths and numbers."""
+"""Bytes of an Item with a FanOut beside name, payload, properties, trace and sessions: tags, lengths and numbers."""
 _MEMBER_BYTES_MAX = 20
 """Bytes of a session in it that has the object by queries alone, beside its number."""
 
@@ -315,4 +315,5 @@ def newest_of(obj: Obj | None, name: str, now_ms: int, *, say: bool, answer: boo
 
 def _bytes_max(obj: Obj) -> int:
     """Returns the maximum size of a FanOut of this object, without the sessions."""
-    return _FIXED_BYTES_MAX + 4 * len(obj.name) + len(obj.payload) + len(obj.traceparent)
+    texts = len(obj.payload) + len(obj.properties) + len(obj.traceparent)
+    return _FIXED_BYTES_MAX + 4 * len(obj.name) + texts

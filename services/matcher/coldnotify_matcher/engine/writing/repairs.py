@@ -2,6 +2,7 @@
 record."""
 
 from coldnotify_schemas.arrival_versions import checkpoint_header
+from coldnotify_schemas.mqtt.kept_properties import kept_headers
 from coldnotify_schemas.records import encode_public_record, record_headers, since_header
 
 from coldnotify_matcher.engine.objects.description_store import StoredDescription
@@ -39,7 +40,11 @@ class Repairs:
             if obj.needs_repair:
                 state.at = topics.objects, obj.kept_offset
                 said = obj.repair_record()
-                headers = [since_header(state.epoch, obj.offset), *record_headers(said)]
+                headers = [
+                    since_header(state.epoch, obj.offset),
+                    *record_headers(said),
+                    *kept_headers(obj.properties),
+                ]
                 if obj.checkpoint_due:
                     headers.append(checkpoint_header(state.epoch, state.position - 1))
                 self._outbox.write(

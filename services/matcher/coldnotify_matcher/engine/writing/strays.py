@@ -4,6 +4,7 @@ Kafka's default partitioner puts most records into wrong partitions.
 """
 
 from coldnotify_schemas.arrival_versions import arrival_header
+from coldnotify_schemas.mqtt.kept_properties import kept_headers
 from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.records import MOVED_HEADER, payload_header
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
@@ -34,6 +35,7 @@ class Strays:
             headers.append(arrival_header())
         if record.raw:
             headers.append(payload_header())
+        headers.extend(kept_headers(record.properties))
         timestamp_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
         write = ProducedRecord(self._state.rules.topics.objects, right, key, record.value, tuple(headers), timestamp_ms)
         self._moves.setdefault(key, []).append((record.offset, write))

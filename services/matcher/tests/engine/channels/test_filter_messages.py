@@ -6,7 +6,7 @@ import pytest
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_schemas import internal_pb2, wire_pb2
-from coldnotify_schemas.channels import NO_HEADERS
+from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import filter_hash
 from coldnotify_testkit.channels_bench import ChannelsBench, channel, text
@@ -309,3 +309,17 @@ def test_another_log_is_missed_by_all_filters() -> None:
     listener.connect()
     assert [(hash_, reason) for hash_, _, reason in listener.missed] == [(filter_hash("a"), "LOST")]
     assert listener.take() == ["a"]
+
+
+def test_a_message_is_told_with_its_properties_and_what_is_left() -> None:
+    bench = ChannelsBench()
+    listener = Listener(bench).connect("a")
+    listener.run()
+    headers = MessageHeaders(properties=b"\x00", expires_at=bench.now_ms + 9_000, passed_over=2)
+    bench.send("a", headers=headers)
+    bench.send("a")
+    bench.settle()
+    entries = [one.stream_fan_out.entry for one in bench.take() if one.HasField("stream_fan_out")]
+    assert [(one.properties, one.expires_in_ms) for one in entries] == [(b"\x00", 9_000), (b"", 0)]
+    assert [one.HasField("expires_in_ms") for one in entries] == [True, False]
+    assert bench.engine.state.counts["properties_passed_over"] == 2

@@ -101,3 +101,16 @@ def test_gone_sessions_are_taken_out_once() -> None:
     subscribers.remove_gone(gateway)
 
     assert subscribers.numbers.tolist() == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("fields", "left_ms"), [(b"", None), (b',"expires_at":5000', 1000), (b',"expires_at":4000,"payload":1', 0)]
+)
+def test_gateways_are_told_what_is_left(fields: bytes, left_ms: int | None) -> None:
+    obj = Obj("d/g/o")
+    obj.merge(parse_public_record(b'{"version":1%b}' % fields), 1, 7)
+    newest = obj.newest(4000)
+    assert (newest.expires_in_ms if newest.HasField("expires_in_ms") else None) == left_ms
+    assert not newest.payload
+    obj.merge(parse_public_record(b'{"version":2,"deleted":true%b}' % fields.partition(b',"payload"')[0]), 2, 8)
+    assert not obj.newest(4000).HasField("expires_in_ms"), "a deletion is told for ever"

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from coldnotify_matcher.engine.objects.objects import UNKNOWN
+from coldnotify_schemas.mqtt.kept_properties import kept_headers
 from coldnotify_schemas.records import (
     SINCE_HEADER,
     payload_header,
@@ -141,3 +142,29 @@ def test_a_version_that_is_new_here_was_not_here_before_whatever_it_says() -> No
     bench.log.append(TOPICS.objects, f"{PREFIX}o".encode(), b'{"version":5}', headers=[header])
 
     assert fan_outs(bench.items()) == [("o", 5, 1, [1])]
+
+
+def test_properties_are_written_again_and_bad_ones_are_counted() -> None:
+    bench = EngineBench()
+    said = (("mqtt-qos", b"1"), ("mqtt-user-b", b"2"), ("mqtt-user-a", b"1"))
+    key = f"{PREFIX}o".encode()
+    bench.log.append(TOPICS.objects, key, b'{"version":5}', headers=[*said, ("mqtt-content-type", b"\xff")])
+    bench.version("o", 4)
+    bench.settle()
+    assert bench.engine.state.counts["properties_passed_over"] == 1
+    for step in (bench.load, lambda: bench.log.compact(TOPICS.objects), bench.load):
+        newest = bench.engine.state.objects[f"{PREFIX}o"].newest(0)
+        assert kept_headers(newest.properties) == said
+        step()
+    assert bench.log.records[TOPICS.objects][-1].said.passed_over == 0
+
+
+def test_an_object_that_has_one_record_keeps_its_properties_over_a_load() -> None:
+    bench = EngineBench()
+    said = (("mqtt-qos", b"0"),)
+    bench.log.append(TOPICS.objects, f"{PREFIX}o".encode(), b'{"version":5}', headers=said)
+    bench.load()
+    assert kept_headers(bench.engine.state.objects[f"{PREFIX}o"].newest(0).properties) == said
+    bench.publish("o", b'{"version":6}')
+    bench.step()
+    assert bench.engine.state.objects[f"{PREFIX}o"].newest(0).properties == b""

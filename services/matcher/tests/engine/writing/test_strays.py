@@ -150,3 +150,11 @@ def test_two_strays_of_one_key_are_both_moved_in_order_and_tombstoned_once() -> 
 
     assert [write.value for write in step.state] == [b'{"version":1}', b'{"version":2}']
     assert len(step.tombstones) == 1
+
+
+def test_properties_go_with_a_stray() -> None:
+    bench = EngineBench()
+    said = (("mqtt-qos", b"0"), ("mqtt-user-b", b"2"), ("mqtt-user-a", b"1"))
+    bench.log.append(TOPICS.objects, STRAY_KEY, b"{}", headers=[*said, ("mqtt-user-c", b"\xff")])
+    (move,) = bench.step().state
+    assert move.headers[1:] == said
