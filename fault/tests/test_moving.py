@@ -11,6 +11,7 @@ CLIENT = "camera.control/north/ou-1"
 
 
 @pytest.mark.kafka
+@pytest.mark.timeout(900)
 def test_no_promise_is_broken_by_a_move(tmp_path: Path) -> None:
     outcome, pause_s = moving.run(moving.plan(1, 8), tmp_path / "moves", threading.Event())
     assert outcome.clean, (outcome.verdict.violations, outcome.missing, outcome.trouble)
