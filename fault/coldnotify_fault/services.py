@@ -136,7 +136,6 @@ class Services:
                 f"--gateway-http-port={http}",
                 f"--gateway-mqtt-port={mqtt}",
                 "--gateway-web-port=0",
-                "--gateway-mqtt-port=0",
                 "--gateway-ask-again-s=2",
                 retentions,
             ]
