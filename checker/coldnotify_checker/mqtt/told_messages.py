@@ -175,6 +175,9 @@ class TopicMessages:
         for one in device.open_messages(name, self._publications.messages.get(name, ()), by):
             if one.answered is None or id(one) in device.had or device.was_missed(one):
                 continue
+            # Of a PUBLISH that was sent again the first one may have come nowhere: what was told may be this one.
+            if any(other.answered is None and id(other) in device.had for other in self._publications.like(name, one)):
+                continue
             if not self._periods.within(name, period, one.t, one.answered):
                 continue
             if not any(device.is_owed(one, filter_, by) for filter_ in fitting):

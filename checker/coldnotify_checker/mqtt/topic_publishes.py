@@ -159,6 +159,11 @@ class TopicPublishes:
         same = self._same(topic_name(told), content(told.payload), retained=of is self.versions)
         return [one for one in same if one.t <= told.t + skew_us and one.may_be(told)]
 
+    def like(self, name: str, one: TopicPublish) -> Iterator[TopicPublish]:
+        """Yields the publishes to a topic with the payload of this one."""
+        for what in one.contents:
+            yield from self._same(name, what, retained=one.retained)
+
     def _same(self, name: str, what: bytes, *, retained: bool) -> list[TopicPublish]:
         return self._by_content.get((retained, name, what), [])
 

@@ -53,6 +53,12 @@ def day() -> MqttStory:
     )
 
 
+def test_a_publish_that_was_sent_twice_and_came_once_is_had() -> None:
+    story = subscribed().publishes("room/bell", 1, code=None).publishes("room/bell", 1)
+    story.told("room/bell", 1).pings()
+    assert story.finish({}, [(0, "room/bell", 1)]).violations() == {}
+
+
 def test_a_day_in_order_is_clean() -> None:
     story = day()
     verdict = judge(story.events)
