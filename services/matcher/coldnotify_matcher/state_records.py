@@ -197,6 +197,7 @@ def _check_will(one: StoredWill) -> None:
     _check("begun", one.begun, 0, OFFSET_MAX)
     _check("due", one.due, 0, OFFSET_MAX)
     _check("delay_s", one.delay_s, 0, (1 << 32) - 1)
+    _check("expiry_s", one.expiry_s or 0, 0, (1 << 32) - 1)
     _check("version", one.version, -1, OFFSET_MAX)
     _check("incarnation", one.incarnation, 0, OFFSET_MAX)
     _check("payload", len(one.payload), 0, LARGEST_PAYLOAD_BYTES)

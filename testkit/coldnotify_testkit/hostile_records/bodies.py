@@ -109,6 +109,7 @@ class HostileBodies:
             "payload": draw.choice(('""', '"AP8="', '"AP8"', f'"{"AP8A" * 30_000}"')),
             "retain": draw.choice(("true", "false")),
             "delay_s": str(draw.choice((0, 1, *NUMBERS))),
+            "expiry_s": str(draw.choice(("null", 0, 1, *NUMBERS))),
             "due": str(draw.choice((0, 1, known.now_ms, known.now_ms + 1000, *NUMBERS))),
             "waits": draw.choice(("true", "false")),
             "version": str(draw.choice((-1, 0, known.now_ms, *NUMBERS))),

@@ -43,4 +43,5 @@ def said_will(will: Will) -> SaidWill:
         retain=will.retain,
         qos=will.qos,
         delay_s=will.properties.will_delay_s or 0,
+        expiry_s=will.properties.message_expiry_s,
     )

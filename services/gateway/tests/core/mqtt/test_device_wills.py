@@ -31,11 +31,12 @@ def with_will(will: Will, protocol: ProtocolVersion = MQTT_5) -> Connect:
 
 @BOTH
 def test_a_will_goes_with_every_open(bench: MqttBench, protocol: ProtocolVersion) -> None:
-    delay = Properties(will_delay_s=7) if protocol is MQTT_5 else NO_PROPERTIES
+    delay = Properties(will_delay_s=7, message_expiry_s=9) if protocol is MQTT_5 else NO_PROPERTIES
     _, request = bench.connecting(with_will(Will("gone", b"x", 1, retain=True, properties=delay), protocol))
     said = request.open.kept.will
     assert (said.topic, said.payload, said.qos, said.retain) == ("gone", b"x", 1, True)
     assert said.delay_s == (7 if protocol is MQTT_5 else 0)
+    assert (said.expiry_s if said.HasField("expiry_s") else None) == (9 if protocol is MQTT_5 else None)
     assert not bench.connecting()[1].open.kept.HasField("will")
 
 

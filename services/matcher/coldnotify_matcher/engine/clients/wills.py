@@ -43,6 +43,8 @@ class Will:
     retain: bool = False
     qos: int = 0
     delay_s: int = 0
+    expiry_s: int | None = None
+    """What is published expires so long after it was due; None: never."""
     due_ms: int = 0
     """0: its session goes on."""
     waits: bool = False
@@ -120,6 +122,11 @@ def version_of(will: Will, newest: int) -> int:
     """Returns the version that it is published as, by arrival at the time at which it was due. `newest`: the object's
     newest version; below 0: there is none."""
     return arrival_version(newest, will.due_ms or will.begun_ms)
+
+
+def expires_at_ms(will: Will) -> int | None:
+    """Returns when what is published expires; None: never, as a deletion. It is the same whoever publishes it."""
+    return None if will.expiry_s is None or not will.payload else (will.due_ms or will.begun_ms) + will.expiry_s * 1000
 
 
 def message_id(will: Will) -> str:
@@ -208,6 +215,7 @@ class Wills:
             retain=said.retain,
             qos=said.qos,
             delay_s=said.delay_s,
+            expiry_s=said.expiry_s if said.HasField("expiry_s") else None,
         )
         ours.begin(will, offset)
         self.changed[key] = None

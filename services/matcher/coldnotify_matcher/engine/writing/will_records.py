@@ -5,7 +5,7 @@ from coldnotify_schemas.channels import MessageHeaders, message_headers
 from coldnotify_schemas.matcher_state import FORMAT_WITH_FILTERS, WILL_BUCKET, StoredWill, WillRecord
 from coldnotify_schemas.records import InvalidRecord, PublicRecord, carrying, encode_public_record, record_headers
 
-from coldnotify_matcher.engine.clients.wills import UNDECIDED, ClientWills, Will, message_id, version_of
+from coldnotify_matcher.engine.clients.wills import UNDECIDED, ClientWills, Will, expires_at_ms, message_id, version_of
 from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.writing.client_records import null_of
@@ -112,13 +112,19 @@ class WillRecords:
             if retention not in state.channel_logs:
                 state.count("wills_not_published")  # Kafka has no such topic
                 return
-            headers = message_headers(MessageHeaders(id=message_id(will), source=client))
+            headers = message_headers(
+                MessageHeaders(id=message_id(will), source=client, expires_at=expires_at_ms(will))
+            )
             topic = retention.topic(topics)
             self._outbox.write(ProducedRecord(topic, state.partition, object_key, will.payload, tuple(headers)))
             state.count("wills_published")
             return
         said = PublicRecord(
-            version=will.version, source=client, deleted=not will.payload, incarnation=will.incarnation or None
+            version=will.version,
+            source=client,
+            deleted=not will.payload,
+            incarnation=will.incarnation or None,
+            expires_at=expires_at_ms(will),
         )
         try:
             said = carrying(said, will.payload, payload_bytes_max=state.rules.payload_bytes_max)
@@ -160,6 +166,7 @@ def _stored(will: Will) -> StoredWill:
         retain=will.retain,
         qos=will.qos,
         delay_s=will.delay_s,
+        expiry_s=will.expiry_s,
         due=will.due_ms,
         waits=will.waits,
         version=will.version,
@@ -177,6 +184,7 @@ def _will_of(stored: StoredWill) -> Will:
         retain=stored.retain,
         qos=stored.qos,
         delay_s=stored.delay_s,
+        expiry_s=stored.expiry_s,
         due_ms=stored.due,
         waits=stored.waits,
         version=stored.version,
