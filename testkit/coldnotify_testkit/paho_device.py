@@ -1,6 +1,5 @@
 """For tests: an MQTT device made of paho-mqtt, unchanged. It keeps what it is told and what it is answered."""
 
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -38,7 +37,6 @@ class PahoDevice:
         expiry_s: int = 0,
         websocket: bool = False,
         headers: Mapping[str, str] | None = None,
-        will: ToldMessage | None = None,
         said: Mapping[str, object] | None = None,
     ) -> None:
         """`clean`: of MQTT 3.1.1 the clean session, of 5.0 the clean start. `headers`: of the WebSocket's handshake.
@@ -53,9 +51,6 @@ class PahoDevice:
         """Packet identifiers of publishes that were acknowledged."""
         self.left: list[str] = []
         """The reasons for which connections ended."""
-        self.absences_s: list[float] = []
-        """Seconds without a connection, for each time that it has come back."""
-        self._lost_s: float | None = None
         self._granted: dict[int, list[str]] = {}
         options: dict[str, Any] = {} if protocol == MQTT_5 else {"clean_session": clean}
         if websocket:
@@ -66,8 +61,6 @@ class PahoDevice:
         for event in ("on_connect", "on_disconnect", "on_message", "on_publish", "on_subscribe"):
             setattr(self.client, event, getattr(self, f"_{event}"))
         self.client.reconnect_delay_set(1, 2)
-        if will is not None:
-            self.client.will_set(will.topic, will.payload, will.qos, will.retain)
         if protocol == MQTT_5:
             properties = _properties(PacketTypes.CONNECT, {"SessionExpiryInterval": expiry_s, **(said or {})})
             self.client.connect("127.0.0.1", port, _PING_S, clean_start=clean, properties=properties)
@@ -110,14 +103,9 @@ class PahoDevice:
         if reason.is_failure:
             self.left.append(str(reason))
         else:
-            if self._lost_s is not None:
-                self.absences_s.append(time.monotonic() - self._lost_s)
-                self._lost_s = None
             self.present.append(flags.session_present)
 
     def _on_disconnect(self, _client: object, _data: object, _flags: object, reason: Any, _properties: object) -> None:
-        if self._lost_s is None:
-            self._lost_s = time.monotonic()
         self.left.append(str(reason))
 
     def _on_message(self, _client: object, _data: object, message: Any) -> None:

@@ -44,7 +44,7 @@ class Will:
     qos: int = 0
     delay_s: int = 0
     expiry_s: int | None = None
-    """What is published expires so long after it was due; None: never."""
+    """Seconds from when it was due until what is published expires; None: never."""
     due_ms: int = 0
     """0: its session goes on."""
     waits: bool = False
