@@ -211,6 +211,8 @@ class FromMatcher:
         if closed.code == CloseCode.ABOVE_AGREEMENT and session.opened:
             # A new matcher handles the first Open again, and now counts too many sessions. Admitted sessions stay.
             return self._recovery.announce(session, now_s)
+        if session.device is not None and closed.code == CloseCode.DISPLACED:
+            self._from_device.displaced(session, now_s)
         if session.device is not None and closed.code == CloseCode.NOT_ALLOWED:
             # Its proof was accepted here: the name is that of a client of the device protocol.
             session.device.blame(ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)

@@ -42,6 +42,7 @@ from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.mqtt.client_ids import DeviceHome, assigned_id, client_of
+from coldnotify_gateway.core.mqtt.client_pace import ClientPace
 from coldnotify_gateway.core.mqtt.device import MqttSide, Request, SubscribeAsked
 from coldnotify_gateway.core.mqtt.device_wills import check_will
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, QOS_MAX, HeldFilter, of_interests, of_subscription
@@ -98,6 +99,7 @@ class FromDevice:
         self._timers = timers
         self._begin = begin
         self._place_of = home_of
+        self._taken_over, self._wrong_ones = ClientPace(), ClientPace()
 
     def on_bytes(
         self, connection: Unidentified | Identified, device: MqttSide, data: bytes, now_s: float
@@ -142,6 +144,9 @@ class FromDevice:
         if isinstance(error, UnsupportedProtocol) and error.answered_in is not None:
             device.speak(error.answered_in)
         device.blame(error.reason)
+        for_now = error.reason is ReasonCode.QUOTA_EXCEEDED
+        if isinstance(connection, Identified) and not device.is_5 and not for_now:
+            self._wrong_ones.wrong(connection.key.decode(), now_s)
         return self._connections.close(connection, CloseCode.PROTOCOL_ERROR, str(error), now_s)
 
     # --- connecting
@@ -166,8 +171,28 @@ class FromDevice:
         except UnicodeDecodeError:
             raise Violation(CloseCode.NOT_AUTHENTICATED, "password: is not a token") from None
         client = client_of(client_id, self._place_of(connection.peer, token))
+        key = "/".join(client)
+        if not device.is_5 and self._wrong_ones.pause_s(key, now_s):
+            words = "client identifier: what it published is never taken, it has to wait"
+            raise ProtocolViolation(words, ReasonCode.SERVER_UNAVAILABLE)
         hello = Hello(protocol=PROTOCOL_VERSION, token=token, capabilities=_CAPABILITIES, **client._asdict())
+        if pause_s := self._taken_over.pause_s(key, now_s):
+            connection.wait_for(hello, now_s + pause_s)
+            self._timers.look_at(connection, now_s)
+            return []
         return self._begin(connection, hello, hello.ByteSize(), now_s)
+
+    def on_waited(self, connection: Unidentified, hello: Hello, now_s: float) -> list[Output]:
+        """Begins the session of a CONNECT that had to wait."""
+        connection.wait()
+        try:
+            return self._begin(connection, hello, hello.ByteSize(), now_s)
+        except Violation as violation:
+            return self._connections.close(connection, violation.code, violation.reason, now_s)
+
+    def displaced(self, session: Identified, now_s: float) -> None:
+        """Notes that another connection of its client has taken a session over."""
+        self._taken_over.taken_over(session.key.decode(), now_s)
 
     def begun(self, session: Identified, now_s: float) -> None:
         """Notes that the matcher was asked for the session of a CONNECT."""

@@ -492,6 +492,8 @@ class Gateway:
 
     def _on_due(self, connection: Unidentified | Identified, now_s: float) -> list[Output]:
         if isinstance(connection, Unidentified):
+            if connection.held_hello is not None:
+                return self._from_device.on_waited(connection, connection.held_hello, now_s)
             return self._connections.close(
                 connection, CloseCode.HANDSHAKE_TIMEOUT, f"no hello within {self.limits.handshake_s:g} s", now_s
             )

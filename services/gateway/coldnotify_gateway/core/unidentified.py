@@ -27,6 +27,7 @@ class Unidentified:
         "dialect",
         "frames",
         "handshake_due_s",
+        "held_hello",
         "kept",
         "peer",
         "wake_s",
@@ -45,13 +46,20 @@ class Unidentified:
         self.wake_s = NEVER_S
         self.kept: list[bytes] | None = None
         """Frames that came after a Hello that waits for its turn; None: no Hello has come yet."""
+        self.held_hello: Hello | None = None
+        """A Hello that is handled at the deadline; None: there is none, or its Hello is late by then."""
         self._skipped_bytes = 0
         self._skipped_bytes_max = limits.before_hello_bytes_max
 
     def wait(self) -> None:
         """Notes that its Hello waits for its turn. The client is late no more."""
         self.kept = []
+        self.held_hello = None
         self.handshake_due_s = NEVER_S
+
+    def wait_for(self, hello: Hello, due_s: float) -> None:
+        """Holds its Hello until this time."""
+        self.held_hello, self.handshake_due_s = hello, due_s
 
     def deadline_s(self) -> float:
         """Returns the time by which the Hello must have arrived."""

@@ -103,6 +103,36 @@ def test_connack_of_5_0_says_what_is_served(bench: MqttBench) -> None:
     assert properties.packet_bytes_max == Limits().frame_bytes_max
 
 
+def test_a_client_that_is_taken_over_again_and_again_waits_for_connack(bench: MqttBench) -> None:
+    for number in range(1, 4):
+        wire, request = bench.connecting(a_connect(clean=False))
+        bench.inbox(opened_kept(number, request.open.ask))
+        bench.inbox(Item(closed=Closed(session=number, code=CloseCode.DISPLACED, reason="again")))
+        assert wire.finished
+    wire = bench.device()
+    bench.send(wire, a_connect(clean=False))
+    assert bench.take_requests() == [], "nobody is taken over meanwhile"
+    bench.later(2)
+    (request,) = [one for one in bench.take_requests() if one.HasField("open")]
+    bench.inbox(opened_kept(request.session, request.open.ask))
+    assert not wire.packet(ConnAck).reason
+    other, _ = bench.connecting(a_connect("farm/barn/lamp-2"))
+    assert not other.finished
+
+
+def test_a_client_of_3_1_1_that_is_always_wrong_is_refused_for_a_while() -> None:
+    bench = MqttBench(admit=lambda _peer, _hello: NO_NAME)
+    wire, _ = bench.connected(a_connect(protocol=MQTT_3_1_1))
+    bench.send(wire, a_publish(3))
+    assert (wire.packets(), wire.finished) == ([], True)
+    again = bench.device(MQTT_3_1_1)
+    bench.send(again, a_connect(protocol=MQTT_3_1_1))
+    refused(again, ReturnCode.SERVER_UNAVAILABLE)
+    bench.later(2)
+    bench.take_requests()
+    bench.connecting(a_connect(protocol=MQTT_3_1_1))
+
+
 def test_clean_start_forgets_and_nothing_is_present(bench: MqttBench) -> None:
     wire, request = bench.connecting(a_connect(clean=True))
     assert request.open.kept.clean

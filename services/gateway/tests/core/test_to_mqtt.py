@@ -1,5 +1,7 @@
 """What devices are told: fan-outs, pages and answers by their filters, and what they acknowledge of it."""
 
+from weakref import WeakValueDictionary
+
 import pytest
 from coldnotify_gateway.core import Identified, SendAll
 from coldnotify_gateway.core.stream import NONE, Stage
@@ -28,7 +30,8 @@ from coldnotify_testkit.mqtt_bench import (
 
 
 @pytest.fixture
-def bench() -> MqttBench:
+def bench(monkeypatch: pytest.MonkeyPatch) -> MqttBench:
+    monkeypatch.setattr("coldnotify_gateway.core.mqtt.topic_aliases._GROUPS", WeakValueDictionary())
     return MqttBench()
 
 

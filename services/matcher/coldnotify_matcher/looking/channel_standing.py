@@ -77,8 +77,9 @@ def show_channel(client: RegisteredClient, channel: ClientChannel, log: ChannelL
 
 
 def cursor_of(client: RegisteredClient) -> int | None:
-    """Returns the cursor that it reports, which covers channels that are not pending."""
-    return client.channels.cursor if client.channels.cursor != NO_CURSOR else None
+    """Returns the cursor that is kept for it, or that it reports, which covers channels that are not pending."""
+    cursor = client.filters.channels_cursor if client.kept else client.channels.cursor
+    return cursor if cursor != NO_CURSOR else None
 
 
 def _standing(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> dict[str, Any]:

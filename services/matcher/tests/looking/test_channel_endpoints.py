@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.looking import channel_endpoints, state_endpoints
-from coldnotify_matcher.looking.channel_standing import behind
+from coldnotify_matcher.looking.channel_standing import behind, cursor_of
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_streams.core.partition_progress import OwningPhase
@@ -155,3 +156,12 @@ def test_those_of_one_client(bench: ChannelsBench, port: int) -> None:
     shown = look(port, "clients/one")
     assert (shown["channels"][0]["behind"], shown["channels_cursor"]) == (0, 0)
     assert bench.engine.state.clients[f"{DOMAIN}/{GROUP}/one"].channels.epoch == LOG_EPOCH
+
+
+def test_a_kept_cursor_of_channels_is_shown() -> None:
+    client = RegisteredClient("farm/barn/lamp")
+    assert cursor_of(client) is None
+    client.keep("mqtt 5.0", 60)
+    assert cursor_of(client) is None
+    client.filters.place_channels(7, 41)
+    assert cursor_of(client) == 41
