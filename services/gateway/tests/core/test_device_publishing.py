@@ -1,7 +1,7 @@
 """Publishes of MQTT devices with QoS 2, step by step, and what is given up. Other publishes are in test_from_mqtt."""
 
 import pytest
-from coldnotify_common.security.publish_rights import NO_NAME
+from coldnotify_common.security.publish_rights import EVERY_NAME, NO_NAME, Owned, PublishRight
 from coldnotify_gateway.core import Identified, Limits, PublishRecord
 from coldnotify_gateway.core.device_publishing import REPEAT_S
 from coldnotify_gateway.core.mqtt.device_publishes import AGAIN_S
@@ -339,6 +339,39 @@ def test_a_publish_that_is_given_up_is_answered_and_the_next_is_taken(bench: Mqt
     bench.send(wire, a_publish(1, qos=1))
     answer(bench)
     assert wire.packet(PubAck).packet_id == 1
+
+
+OWN = PublishRight(every=False, owned=(Owned("lamp-1", "units/{client}/"),))
+
+
+@pytest.mark.parametrize(
+    ("right", "topic", "granted"),
+    [
+        (EVERY_NAME, "units/lamp-1/t", True),
+        (EVERY_NAME, "elsewhere", True),
+        (OWN, "units/lamp-1/t", True),
+        (OWN, "units/lamp-1", False),
+        (OWN, "units/lamp-2/t", False),
+        (OWN, "elsewhere", False),
+        (NO_NAME, "units/lamp-1/t", False),
+    ],
+)
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_each_grant_at_this_door(right: PublishRight, topic: str, granted: bool, retain: bool, qos: int) -> None:
+    bench = MqttBench(admit=lambda _peer, _hello: right)
+    wire, session = bench.connected(lasting())
+    bench.send(wire, Publish(topic, b"x", qos, retain, packet_id=1))
+    if granted and qos == 2:
+        note(bench, session, asked(bench), version=1)
+    assert [one.key for one in bench.publications] == [f"farm/barn/{topic}".encode()] * granted
+    if not granted:
+        (refusal,) = wire.packets()
+        assert _reason(refusal) is ReasonCode.NOT_AUTHORIZED
+    elif retain:
+        assert b'"source":"lamp-1"' in bench.publications[0].value
+    else:
+        assert dict(bench.publications[0].headers)["source"] == b"lamp-1"
 
 
 def _reason(packet: Packet) -> ReasonCode:
