@@ -52,6 +52,7 @@ from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.session_publishes import PAUSE_S
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.to_mqtt import ToDevice, device_of
+from coldnotify_gateway.core.told import Frame
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
@@ -166,6 +167,8 @@ class FromDevice:
                 raise ProtocolViolation(words, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
             client_id = assigned_id()
             device.assign(client_id)
+        if device.packet_bytes_max is not None:
+            _check_fits(device, device.encode(self._connack(device, present=False)))
         try:
             token = (packet.password or b"").decode()
         except UnicodeDecodeError:
@@ -218,7 +221,7 @@ class FromDevice:
         said = Properties(
             receive_max=PUBLISHES_UNANSWERED_MAX,
             topic_alias_max=CLIENT_ALIASES_MAX,
-            packet_bytes_max=self._limits.frame_bytes_max,
+            packet_bytes_max=self._limits.packet_bytes_max,
             assigned_client_id=device.assigned_id or None,
             server_keep_alive_s=device.keepalive_s if device.keepalive_is_ours else None,
             shared_available=False,
@@ -314,8 +317,9 @@ class FromDevice:
         return self._ask(session, device, asking, now_s)
 
     def _ask(self, session: Identified, device: MqttSide, asking: SubscribeAsked, now_s: float) -> list[Output]:
+        _check_fits(device, answer := self._sub_answer(device, asking))
         if not asking.open:
-            return [self._sub_answer(session, device, asking)]
+            return [Send(session.peer, [answer])]
         device.ask(asking, now_s + REPEAT_S)
         self._timers.look_at(session, now_s)
         return self._send_requests(session, asking.open.values(), now_s)
@@ -348,13 +352,13 @@ class FromDevice:
                     device.hold(device.filters.without([text]))
             if not asking.open:
                 device.answered(asking)
-                outputs.append(self._sub_answer(session, device, asking))
+                outputs.append(Send(session.peer, [self._sub_answer(device, asking)]))
         return outputs + self._to_device.on_answers(session, answered.newest, now_s)
 
     @staticmethod
-    def _sub_answer(session: Identified, device: MqttSide, asking: SubscribeAsked) -> Output:
+    def _sub_answer(device: MqttSide, asking: SubscribeAsked) -> Frame:
         kind = UnsubAck if asking.unsubscribes else SubAck
-        return Send(session.peer, [device.encode(kind(asking.packet_id, asking.reasons))])
+        return device.encode(kind(asking.packet_id, asking.reasons))
 
     def on_noted(self, session: Identified, noted: Noted, now_s: float) -> list[Output]:
         """Handles the matcher's word that it holds publishes of QoS 2, or holds them no more; then reads on."""
@@ -395,6 +399,13 @@ class FromDevice:
             outputs += self._publishes.again(session, device, now_s)
             outputs += self.on_results(session, now_s)
         return outputs
+
+
+def _check_fits(device: MqttSide, answer: Frame) -> None:
+    """Raises ProtocolViolation if the client takes no packet of an answer's size, which no reason in it changes."""
+    if not device.fits(answer):
+        words = f"maximum packet size: is {device.packet_bytes_max}, and the answer has {len(answer.data)} bytes"
+        raise ProtocolViolation(words, ReasonCode.PACKET_TOO_LARGE)
 
 
 def _code_of(text: str, good: int, shared: ReasonCode) -> ReasonCode:

@@ -23,6 +23,8 @@ answered every repetition, a matcher that is behind would fall further behind. T
 needs for the first question of all clients."""
 CATCH_UPS_BEFORE_OPEN = 2
 """After so many unanswered CatchUps the session is announced again, because the matcher may have forgotten it."""
+_PACKET_BESIDE_BYTES = 4096
+"""A topic, 2 KiB of properties, and what frames them."""
 TICK_S = 0.25
 """The interval at which a shell has the core look at what is due."""
 
@@ -92,3 +94,8 @@ class Limits:
     def worked_on_s(self) -> float:
         """Returns the time before a question is repeated that the matcher has not reached yet or is working on."""
         return self.ask_again_s * WORKED_ON_FACTOR
+
+    @property
+    def packet_bytes_max(self) -> int:
+        """Returns the size of an MQTT packet that is taken: also one with the largest payload and its properties."""
+        return max(self.frame_bytes_max, self.payload_bytes_max + _PACKET_BESIDE_BYTES)

@@ -132,7 +132,9 @@ class ToDevice:
             filters: _Filters = device.filters.named(newest.answers)
             if not filters or newest.deleted or not newest.HasField("version") or left_ms == 0:
                 return
-            row.take_offset(newest.offset, NONE)
+            if row.take_offset(newest.offset, NONE) and newest.offset > session.objects.acked:
+                # It was published since: it is not told again by the other filters that fit it.
+                filters = device.filters.fitting(newest.name)
             said = _version_due(newest, NONE, payload_of(newest), manner(filters, retain=True, qos_max=qos_max))
             device.deliveries.wait(_expiring(said, left_ms, now_s))
             return

@@ -40,7 +40,7 @@ class Unidentified:
         self.address = intern(address)  # behind a proxy, all connections share one address
         self.connected_s = now_s
         self.handshake_due_s = now_s + limits.handshake_s
-        self.device = MqttSide(limits.frame_bytes_max) if dialect is MQTT else None
+        self.device = MqttSide(limits.packet_bytes_max) if dialect is MQTT else None
         """The MQTT side of the connection; None: it is of the device protocol."""
         self.frames = FrameBuffer(limits.frame_bytes_max)
         self.wake_s = NEVER_S

@@ -245,6 +245,33 @@ def test_a_pubrel_of_another_time_is_answered(bench: MqttBench) -> None:
     assert wire.packet(PubComp).reason is ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
 
 
+@pytest.mark.parametrize("said", [Properties(request_problem_information=False), Properties(packet_bytes_max=40)])
+def test_words_fall_away_where_a_client_takes_none(bench: MqttBench, said: Properties) -> None:
+    wire, _ = bench.connected(a_connect(properties=said))
+    topic = "$SYS/" + "a" * 40
+    bench.send(wire, a_publish(3, topic=topic), Publish(topic, qos=2, packet_id=4))
+    wrong = ReasonCode.TOPIC_NAME_INVALID
+    assert wire.packets() == [PubAck(3, wrong), PubRec(4, wrong)]
+    bench.say(wire, b"\xff")
+    small = said.packet_bytes_max is not None
+    assert (left(wire, ReasonCode.MALFORMED_PACKET).properties.reason_string is None) is small
+
+
+@pytest.mark.parametrize(("bytes_max", "answers"), [(15, 1), (4, 0)])
+def test_a_client_that_takes_no_connack_is_refused(bench: MqttBench, bytes_max: int, answers: int) -> None:
+    wire = bench.device()
+    bench.send(wire, a_connect(properties=Properties(packet_bytes_max=bytes_max)))
+    assert [one.reason for one in wire.packets() if isinstance(one, ConnAck)] == [ReasonCode.PACKET_TOO_LARGE] * answers
+    assert wire.finished
+
+
+def test_a_subscribe_whose_answer_a_client_does_not_take_ends_the_connection(bench: MqttBench) -> None:
+    wire, _ = bench.connected(a_connect(properties=Properties(packet_bytes_max=50)))
+    bench.send(wire, Subscribe(9, tuple(TopicSubscription(f"a/{number}") for number in range(50))))
+    assert bench.take_requests()[0].HasField("leave"), "nothing is registered"
+    left(wire, ReasonCode.PACKET_TOO_LARGE)
+
+
 # --- pings
 
 

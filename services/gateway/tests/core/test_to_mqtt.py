@@ -374,6 +374,21 @@ def test_an_answer_has_the_retain_flag_and_the_identifiers_of_what_it_answers(be
     assert session.objects.acked == 8
 
 
+def test_an_answer_that_was_published_since_is_told_by_all_filters(bench: MqttBench) -> None:
+    wire, session = lamp(bench, "a/#")
+    bench.send(wire, Subscribe(7, (TopicSubscription("a/b", 0),), Properties(subscription_ids=(5,))))
+    (request,) = bench.take_requests("register")
+    bench.inbox(answered(session, request, more=True))
+    (asked,) = bench.take_requests("catch_up")
+    newest = a_version("a/b", 2, 8, b"y", answers=["a/b"])
+    bench.inbox(a_page(session.number, asked.catch_up.ask, 1, [newest, a_version("a/b", 2, 8, b"y")], 8, last=True))
+    (said,) = [one for one in wire.packets() if isinstance(one, Publish)]
+    assert (said.qos, said.properties.subscription_ids) == (1, (5,)), "once, by both"
+    assert session.objects.acked == 4
+    bench.send(wire, puback(said))
+    assert session.objects.acked == 8
+
+
 def test_a_filter_counts_from_its_subscribe_on(bench: MqttBench) -> None:
     """The matcher tells by it as soon as it is durable, and its answer may follow."""
     wire, session = lamp(bench)

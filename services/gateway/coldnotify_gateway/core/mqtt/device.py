@@ -97,6 +97,7 @@ class MqttSide:
         "protocol",
         "repeat_s",
         "socket_full",
+        "wants_words",
         "will",
         "will_end",
         "woken",
@@ -120,6 +121,8 @@ class MqttSide:
         """Its fate once the connection ends."""
         self.packet_bytes_max: int | None = None
         """Most bytes of a packet that the client takes; None: any."""
+        self.wants_words = True
+        """It is told reasons in words in other packets, too, than the one that ends the connection."""
         self.connected = False
         """Its CONNACK was sent."""
         self.filters: HeldFilters = NO_FILTERS
@@ -203,6 +206,7 @@ class MqttSide:
         if self.is_5:
             self.expiry_s = said.session_expiry_s or 0
             self.packet_bytes_max = said.packet_bytes_max
+            self.wants_words = said.request_problem_information is not False
             self._told_aliases_max = said.topic_alias_max or 0
             longest_s = min(keepalive_max_s, KEEPALIVE_MAX_S)
             self.keepalive_s = min(connect.keep_alive_s or longest_s, longest_s)
@@ -358,12 +362,16 @@ class MqttSide:
         return found
 
     def pubacks(self, answers: Iterable[PubackDue], words: str = "") -> list[Frame]:
-        """Returns the PUBACKs and PUBRECs of these answers. `words`: of those that are a refusal."""
+        """Returns the PUBACKs and PUBRECs of these answers. `words`: of those that are a refusal, if the client takes
+        them.
+        """
         frames = []
         for packet_id, qos, reason in answers:
             if packet_id:
-                said = Properties(reason_string=words) if words and reason else NO_PROPERTIES
-                frames.append(self.encode((PubRec if qos > 1 else PubAck)(packet_id, reason, said)))
+                kind = PubRec if qos > 1 else PubAck
+                said = Properties(reason_string=words) if words and reason and self.wants_words else NO_PROPERTIES
+                frame = self.encode(kind(packet_id, reason, said))
+                frames.append(frame if self.fits(frame) else self.encode(kind(packet_id, reason)))
             if qos > 1:
                 self.received.answer(packet_id, reason)
         return frames
@@ -378,10 +386,10 @@ class MqttSide:
         return Frame(encode(packet, self.protocol))
 
     def farewell(self, code: int, words: str) -> list[Frame]:
-        """Returns the last packet; nothing where the protocol has none."""
+        """Returns the last packet, without words if it is too large with them; nothing where the protocol has none."""
         if self.protocol is None:
             return []
         reason = farewells.of_close(code) if self._reason is None else self._reason
         make = farewells.disconnect if self.connected else farewells.connack_refusal
-        data = make(reason, words, self.protocol)
-        return [Frame(data)] if data else []
+        found = [Frame(make(reason, said, self.protocol)) for said in (words, "")]
+        return [frame for frame in found if frame.data and self.fits(frame)][:1]
