@@ -26,9 +26,9 @@ CEILINGS = {
     ODD_WORDS: 20,
     OF_FIELDS: 0,
     SET_FROM_OUTSIDE: 1_307,
-    SETTINGS: 132,
+    SETTINGS: 133,
     TWO_MEANINGS: 0,
-    WORDS: 114_730,
+    WORDS: 114_770,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

@@ -215,6 +215,7 @@ class GatewaySettings(
             hellos_per_s=self.gateway_hellos_per_s,
             keepalive_default_s=self.gateway_keepalive_s,
             keepalive_max_s=self.gateway_keepalive_max_s,
+            mqtt_keepalive_max_s=self.gateway_mqtt_keepalive_max_s,
             ask_again_s=self.gateway_ask_again_s,
             wait_after_s=self.gateway_wait_after_s,
         )

@@ -60,6 +60,8 @@ class Limits:
     keepalive_default_s: int = KEEPALIVE_S
     keepalive_max_s: int = KEEPALIVE_S_MAX
     """Longest keepalive; a higher value in a Hello is reduced to this one."""
+    mqtt_keepalive_max_s: int = 3600
+    """Longest keepalive of MQTT 5.0, and that of a client that says none."""
     ask_again_s: float = 10.0
     """Time after which an unanswered Open, CatchUp or CheckDigest is sent again."""
     wait_after_s: float = 3.0

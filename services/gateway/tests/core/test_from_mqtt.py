@@ -4,7 +4,7 @@ import pytest
 from coldnotify_common.security.publish_rights import NO_NAME
 from coldnotify_gateway.core import Limits, PauseReading
 from coldnotify_gateway.core.from_mqtt import CONNACK_S, PING_S, REPEAT_S, UNREAD_BYTES_MAX
-from coldnotify_gateway.core.mqtt.device import KEEPALIVE_MAX_S, SUBSCRIBES_UNANSWERED_MAX
+from coldnotify_gateway.core.mqtt.device import SUBSCRIBES_UNANSWERED_MAX
 from coldnotify_gateway.core.mqtt.device_publishes import AGAIN_S
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.interests import filter_hash
@@ -99,7 +99,7 @@ def test_connack_of_5_0_says_what_is_served(bench: MqttBench) -> None:
     assert not said.session_present
     properties = said.properties
     assert (properties.receive_max, properties.qos_max, properties.shared_available) == (64, None, False)
-    assert properties.server_keep_alive_s == KEEPALIVE_MAX_S
+    assert properties.server_keep_alive_s == Limits().mqtt_keepalive_max_s
     assert properties.packet_bytes_max == Limits().frame_bytes_max
 
 
@@ -131,6 +131,14 @@ def test_a_client_of_3_1_1_that_is_always_wrong_is_refused_for_a_while() -> None
     bench.later(2)
     bench.take_requests()
     bench.connecting(a_connect(protocol=MQTT_3_1_1))
+
+
+@pytest.mark.parametrize(("said", "answered_s"), [(0, 40), (41, 40), (39, None)])
+def test_a_keepalive_has_a_bound_that_connack_says(said: int, answered_s: int | None) -> None:
+    bench = MqttBench(Limits(mqtt_keepalive_max_s=40))
+    wire, request = bench.connecting(a_connect(keep_alive_s=said))
+    bench.inbox(opened_kept(1, request.open.ask))
+    assert wire.packet(ConnAck).properties.server_keep_alive_s == answered_s
 
 
 def test_clean_start_forgets_and_nothing_is_present(bench: MqttBench) -> None:

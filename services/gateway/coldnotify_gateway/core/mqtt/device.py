@@ -30,8 +30,6 @@ from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias, DeviceAl
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Frame
 
-KEEPALIVE_MAX_S = 3600
-"""Longest keepalive that a client of MQTT 5.0 may have, and that of one that says none."""
 EXPIRES_NEVER_S = 0xFFFF_FFFF
 SUBSCRIBES_UNANSWERED_MAX = 16
 """Most SUBSCRIBEs and UNSUBSCRIBEs of a session that are not answered; then no more is read."""
@@ -198,7 +196,7 @@ class MqttSide:
         """Returns the time without a packet after which it is given up."""
         return KEEPALIVES_MISSED_MAX * self.keepalive_s if self.keepalive_s else NEVER_S
 
-    def connect(self, connect: Connect, keepalive_max_s: int = KEEPALIVE_MAX_S) -> None:
+    def connect(self, connect: Connect, keepalive_max_s: int = 3600) -> None:
         """Takes what a CONNECT says. `keepalive_max_s`: the service's bound."""
         said = connect.properties
         self.protocol = connect.protocol
@@ -208,8 +206,7 @@ class MqttSide:
             self.packet_bytes_max = said.packet_bytes_max
             self.wants_words = said.request_problem_information is not False
             self._told_aliases_max = said.topic_alias_max or 0
-            longest_s = min(keepalive_max_s, KEEPALIVE_MAX_S)
-            self.keepalive_s = min(connect.keep_alive_s or longest_s, longest_s)
+            self.keepalive_s = min(connect.keep_alive_s or keepalive_max_s, keepalive_max_s)
             self.keepalive_is_ours = self.keepalive_s != connect.keep_alive_s
         else:
             self.expiry_s = 0 if connect.clean_start else EXPIRES_NEVER_S

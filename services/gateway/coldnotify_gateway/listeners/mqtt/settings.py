@@ -31,3 +31,9 @@ class MqttSettings(Settings):
     gateway_mqtt_group: str = setting(
         "", "group of these devices; is set if --gateway-mqtt-domain is", check=check_name_or_nothing
     )
+    gateway_mqtt_keepalive_max_s: int = setting(
+        3600,
+        "maximum keepalive of MQTT 5.0 (s), also where a client says none; a longer one is reduced to this",
+        minimum=1,
+        maximum=65535,
+    )
