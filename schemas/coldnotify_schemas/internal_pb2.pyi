@@ -144,20 +144,22 @@ class Kept(_message.Message):
     def __init__(self, clean: _Optional[bool] = ..., expiry_s: _Optional[int] = ..., protocol: _Optional[str] = ..., will: _Optional[_Union[Will, _Mapping]] = ...) -> None: ...
 
 class Will(_message.Message):
-    __slots__ = ("topic", "payload", "retain", "qos", "delay_s", "expiry_s")
+    __slots__ = ("topic", "payload", "retain", "qos", "delay_s", "expiry_s", "properties")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     RETAIN_FIELD_NUMBER: _ClassVar[int]
     QOS_FIELD_NUMBER: _ClassVar[int]
     DELAY_S_FIELD_NUMBER: _ClassVar[int]
     EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     topic: str
     payload: bytes
     retain: bool
     qos: int
     delay_s: int
     expiry_s: int
-    def __init__(self, topic: _Optional[str] = ..., payload: _Optional[bytes] = ..., retain: _Optional[bool] = ..., qos: _Optional[int] = ..., delay_s: _Optional[int] = ..., expiry_s: _Optional[int] = ...) -> None: ...
+    properties: bytes
+    def __init__(self, topic: _Optional[str] = ..., payload: _Optional[bytes] = ..., retain: _Optional[bool] = ..., qos: _Optional[int] = ..., delay_s: _Optional[int] = ..., expiry_s: _Optional[int] = ..., properties: _Optional[bytes] = ...) -> None: ...
 
 class KeptSet(_message.Message):
     __slots__ = ("present", "filters", "complete", "unreleased")

@@ -176,6 +176,7 @@ class StoredWill(msgspec.Struct, frozen=True, omit_defaults=True):
     qos: int = 0
     delay_s: int = 0
     expiry_s: int | None = None
+    properties: bytes = b""
     due: int = 0
     """Unix time in ms at which it is published; 0: its session goes on."""
     waits: bool = False

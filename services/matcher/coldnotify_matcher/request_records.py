@@ -9,6 +9,7 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import check_id
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
+from coldnotify_schemas.mqtt.kept_properties import check_kept
 from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.partitioner import home_of
@@ -116,6 +117,10 @@ def _check_will(will: internal_pb2.Will) -> None:
     _check_objects("will topic", [will.topic])
     if len(will.payload) > LARGEST_PAYLOAD_BYTES:
         raise UnreadableState(f"will payload: has {len(will.payload)} bytes (at most {LARGEST_PAYLOAD_BYTES})")
+    try:
+        check_kept(will.properties)
+    except ValueError as error:
+        raise UnreadableState(f"will properties: {error}") from None
 
 
 def _check_receive(said: internal_pb2.Receive) -> None:

@@ -26,6 +26,7 @@ from coldnotify_schemas.matcher_state import (
     WillRecord,
     generation_max,
 )
+from coldnotify_schemas.mqtt.kept_properties import check_kept
 from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import (
@@ -201,6 +202,10 @@ def _check_will(one: StoredWill) -> None:
     _check("version", one.version, -1, OFFSET_MAX)
     _check("incarnation", one.incarnation, 0, OFFSET_MAX)
     _check("payload", len(one.payload), 0, LARGEST_PAYLOAD_BYTES)
+    try:
+        check_kept(one.properties)
+    except ValueError as error:
+        raise UnreadableState(f"properties: {error}") from None
     try:
         check_object(one.topic, "topic")
     except InvalidName as error:

@@ -49,6 +49,7 @@ def with_will(**fields: object) -> Request:
         (with_will(topic=""), "will topic"),
         (with_will(topic="a" * 256), "will topic"),
         (with_will(payload=b"x" * (LARGEST_PAYLOAD_BYTES + 1)), "will payload"),
+        (with_will(properties=b"\0\1"), "will properties"),
     ],
 )
 def test_a_will_that_cannot_be_published_is_no_request(wrong: Request, field: str) -> None:

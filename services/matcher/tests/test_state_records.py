@@ -187,6 +187,7 @@ STORED_WILL = StoredWill("0123456789abcdef", 1, 5, "a/b")
         ("payload", b"x" * (LARGEST_PAYLOAD_BYTES + 1)),
         ("delay_s", -1),
         ("expiry_s", -1),
+        ("properties", b"\0\1"),
         ("due", 1 << 63),
         ("version", -2),
         ("incarnation", -1),

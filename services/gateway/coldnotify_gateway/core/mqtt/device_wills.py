@@ -4,6 +4,7 @@ from coldnotify_common.security.publish_rights import NotGranted, PublishRight
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Will as SaidWill
 from coldnotify_schemas.mqtt.errors import ProtocolViolation
+from coldnotify_schemas.mqtt.kept_properties import TooManyProperties, headers_of_publish, read_kept
 from coldnotify_schemas.mqtt.packets import Publish, Will
 from coldnotify_schemas.mqtt.reasons import ReasonCode
 
@@ -17,8 +18,7 @@ def check_will(will: Will, payload_bytes_max: int) -> None:
     if will.qos > QOS_MAX:
         words = f"will qos: is {will.qos}, at most {QOS_MAX} is served"
         raise ProtocolViolation(words, ReasonCode.QOS_NOT_SUPPORTED)
-    as_published = Publish(topic=will.topic, payload=will.payload, retain=will.retain)
-    if (wrong := fault_of(as_published, payload_bytes_max)) is not None:
+    if (wrong := fault_of(_as_published(will), payload_bytes_max)) is not None:
         raise ProtocolViolation(f"will {wrong.words}", wrong.reason)
 
 
@@ -44,4 +44,16 @@ def said_will(will: Will) -> SaidWill:
         qos=will.qos,
         delay_s=will.properties.will_delay_s or 0,
         expiry_s=will.properties.message_expiry_s,
+        properties=_properties(will),
     )
+
+
+def _properties(will: Will) -> bytes:
+    try:
+        return read_kept(headers_of_publish(_as_published(will))).encoded
+    except TooManyProperties:
+        return b""  # it is refused
+
+
+def _as_published(will: Will) -> Publish:
+    return Publish(will.topic, will.payload, will.qos, will.retain, properties=will.properties)

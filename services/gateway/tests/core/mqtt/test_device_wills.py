@@ -5,6 +5,7 @@ from coldnotify_common.security.publish_rights import NO_NAME
 from coldnotify_gateway.core import AboveAgreement, Gateway, Limits
 from coldnotify_gateway.core.session_publishes import WithoutLimits
 from coldnotify_schemas.internal_pb2 import WILL_DROP, WILL_PUBLISH, WILL_UNSAID, WILL_WAIT, WillEnd
+from coldnotify_schemas.mqtt.kept_properties import decode_kept
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import ConnAck, Connect, Disconnect, PubRec, Will
 from coldnotify_schemas.mqtt.properties import NO_PROPERTIES, Properties
@@ -34,6 +35,7 @@ def test_a_will_goes_with_every_open(bench: MqttBench, protocol: ProtocolVersion
     delay = Properties(will_delay_s=7, message_expiry_s=9) if protocol is MQTT_5 else NO_PROPERTIES
     _, request = bench.connecting(with_will(Will("gone", b"x", 1, retain=True, properties=delay), protocol))
     said = request.open.kept.will
+    assert decode_kept(said.properties).qos == 1
     assert (said.topic, said.payload, said.qos, said.retain) == ("gone", b"x", 1, True)
     assert said.delay_s == (7 if protocol is MQTT_5 else 0)
     assert (said.expiry_s if said.HasField("expiry_s") else None) == (9 if protocol is MQTT_5 else None)
@@ -143,3 +145,13 @@ def test_a_will_counts_as_a_publish_of_its_tenant(bench: MqttBench, protocol: Pr
     bench.send(wire, with_will(Will("gone"), protocol))
     refused(wire, ReasonCode.QUOTA_EXCEEDED if protocol is MQTT_5 else ReturnCode.SERVER_UNAVAILABLE)
     assert not bench.take_requests()
+
+
+def test_a_wills_properties_are_kept_up_to_a_bound(bench: MqttBench) -> None:
+    fine = Properties(content_type="a/b", user_properties=(("k", "v"), ("k", "w")))
+    _, request = bench.connecting(with_will(Will("gone", properties=fine)))
+    said = decode_kept(request.open.kept.will.properties).properties
+    assert (said.content_type, list(said.user_properties)) == ("a/b", [("k", "v"), ("k", "w")])
+    wire = bench.device()
+    bench.send(wire, with_will(Will("gone", properties=Properties(user_properties=(("k", "v" * 3_000),)))))
+    refused(wire, ReasonCode.PACKET_TOO_LARGE)

@@ -45,6 +45,8 @@ class Will:
     delay_s: int = 0
     expiry_s: int | None = None
     """Seconds from when it was due until what is published expires; None: never."""
+    properties: bytes = b""
+    """Its properties for MQTT devices, encoded."""
     due_ms: int = 0
     """0: its session goes on."""
     waits: bool = False
@@ -216,6 +218,7 @@ class Wills:
             qos=said.qos,
             delay_s=said.delay_s,
             expiry_s=said.expiry_s if said.HasField("expiry_s") else None,
+            properties=said.properties,
         )
         ours.begin(will, offset)
         self.changed[key] = None

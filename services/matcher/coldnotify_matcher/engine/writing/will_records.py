@@ -3,6 +3,7 @@
 import msgspec
 from coldnotify_schemas.channels import MessageHeaders, message_headers
 from coldnotify_schemas.matcher_state import FORMAT_WITH_FILTERS, WILL_BUCKET, StoredWill, WillRecord
+from coldnotify_schemas.mqtt.kept_properties import kept_headers
 from coldnotify_schemas.records import InvalidRecord, PublicRecord, carrying, encode_public_record, record_headers
 
 from coldnotify_matcher.engine.clients.wills import UNDECIDED, ClientWills, Will, expires_at_ms, message_id, version_of
@@ -113,7 +114,9 @@ class WillRecords:
                 state.count("wills_not_published")  # Kafka has no such topic
                 return
             headers = message_headers(
-                MessageHeaders(id=message_id(will), source=client, expires_at=expires_at_ms(will))
+                MessageHeaders(
+                    id=message_id(will), source=client, expires_at=expires_at_ms(will), properties=will.properties
+                )
             )
             topic = retention.topic(topics)
             self._outbox.write(ProducedRecord(topic, state.partition, object_key, will.payload, tuple(headers)))
@@ -131,7 +134,7 @@ class WillRecords:
         except InvalidRecord:
             state.count("wills_not_published")  # the limit was lowered since
             return
-        value, headers = encode_public_record(said), record_headers(said)
+        value, headers = encode_public_record(said), [*record_headers(said), *kept_headers(will.properties)]
         self._outbox.write(ProducedRecord(topics.objects, state.partition, object_key, value, tuple(headers)))
         state.count("wills_published")
 
@@ -167,6 +170,7 @@ def _stored(will: Will) -> StoredWill:
         qos=will.qos,
         delay_s=will.delay_s,
         expiry_s=will.expiry_s,
+        properties=will.properties,
         due=will.due_ms,
         waits=will.waits,
         version=will.version,
@@ -185,6 +189,7 @@ def _will_of(stored: StoredWill) -> Will:
         qos=stored.qos,
         delay_s=stored.delay_s,
         expiry_s=stored.expiry_s,
+        properties=stored.properties,
         due_ms=stored.due,
         waits=stored.waits,
         version=stored.version,

@@ -319,7 +319,7 @@ def test_a_message_falls_away_where_there_is_no_topic_for_it() -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_will_expires_so_long_after_it_was_due_also_where_it_is_sent_again(number: int) -> None:
     bench = ChannelsBench()
-    said = internal_pb2.Will(topic=STATUS, payload=b"gone", delay_s=5, expiry_s=9)
+    said = internal_pb2.Will(topic=STATUS, payload=b"gone", delay_s=5, expiry_s=9, properties=b"\1")
     kept = internal_pb2.Kept(will=said, expiry_s=HOUR_S)
     bench.request(client="unit-1", open=internal_pb2.Open(ask=1, kept=kept))
     bench.settle()
@@ -331,22 +331,25 @@ def test_a_will_expires_so_long_after_it_was_due_also_where_it_is_sent_again(num
     bench.tick(20_000)
     bench.settle()
     (sent,) = bench.moved
-    assert abs((parse_message_headers(sent.headers).expires_at or 0) - due_ms - 9_000) <= 1_000
+    headers = parse_message_headers(sent.headers)
+    assert abs((headers.expires_at or 0) - due_ms - 9_000) <= 1_000
+    assert headers.properties == b"\1"
 
 
 @pytest.mark.parametrize("payload", [OFFLINE, b""])
 def test_a_retained_will_expires_unless_it_deletes(payload: bytes) -> None:
     bench = EngineBench()
     said = will(payload=payload)
-    said.expiry_s = 9
+    said.expiry_s, said.properties = 9, b"\1"
     device = KeptGateway(bench).device().connect(will=said)
     device.gateway.run()
     online(bench)
     device.leave(will=WILL_PUBLISH)
     pass_by(bench, 2)
     key = f"{PREFIX}{STATUS}".encode()
-    last = [one.value or b"" for one in bench.log.records[TOPICS.objects] if one.key == key][-1]
-    assert (b"expires_at" in last) is bool(payload)
+    last = [one for one in bench.log.records[TOPICS.objects] if one.key == key][-1]
+    assert (b"expires_at" in (last.value or b"")) is bool(payload)
+    assert last.said.properties == b"\1"
     assert status(bench).deleted is not bool(payload)
 
 
