@@ -63,6 +63,11 @@ class Listener:
         self._request(register=wire_pb2.Register(request=1, interests=said))
         return self.run()
 
+    def unsubscribe(self, *texts: str) -> "Listener":
+        """Register for these no more."""
+        self._request(unregister=wire_pb2.Unregister(request=2, interests=[filter_hash(one) for one in texts]))
+        return self.run()
+
     def slow_down(self) -> None:
         """Its gateway passes over what is told live, until it asks for what was."""
         self.ask, self.page, self.live = self.ask + 1, 1, False
