@@ -1,4 +1,7 @@
-"""The browser's client (clients/browser): its own tests, and a page in a real browser against all of ColdNotify."""
+"""The browser's client (clients/browser): its own tests, and a page in a real browser against all of ColdNotify.
+
+MQTT.js comes with its packages, so it is tried here, too.
+"""
 
 import itertools
 import json
@@ -6,24 +9,29 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from coldnotify import Message
+from coldnotify.http_publisher import HttpPublisher
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.browser import MISSING, Browser, browser
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.looks import Looks
+from coldnotify_testkit.paho_device import PahoDevice
 from coldnotify_testkit.proxy import Network
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
 CLIENT = Path(__file__).parents[2] / "clients" / "browser"
 PAGE = Path(__file__).with_name("browser_page.html")
+MQTT_JS = Path(__file__).with_name("mqtt_js.mjs")
 DOMAIN, GROUP = "animal.observer", "pages"
 NPM = shutil.which("npm")
 _NPM_S = 240
@@ -654,3 +662,40 @@ def test_the_package_has_what_it_needs_and_no_more(compiled: Path, tmp_path: Pat
     assert not [path for path in files if path.startswith(("tests/", "node_modules/", "build/"))]
     scripts = sum(size for path, size in files.items() if path.endswith(".js"))
     assert scripts < SCRIPT_BYTES_MAX, "the README names the size"
+
+
+@contextmanager
+def mqtt_js(url: str, client: str, version: int, output: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """Runs MQTT.js, and returns what has happened to it. At the end it disconnects."""
+    argv = ["node", str(MQTT_JS), url, client, str(version)]
+    with output.open("w") as file, subprocess.Popen(argv, cwd=CLIENT, stdin=subprocess.PIPE, stdout=file) as process:
+        yield lambda: [json.loads(line) for line in output.read_text().splitlines() if line.endswith("}")]
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(WAIT_S) == 0
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("way", ["mqtt", "web"])
+def test_mqtt_js_with_a_kept_session(installed: None, up: Up, tmp_path: Path, way: str, version: int) -> None:
+    group = f"js-{way}-{version}"
+    ports = {name: int(str(up.report[name]).rpartition(":")[2]) for name in ("mqtt", "web")}
+    url = f"mqtt://127.0.0.1:{ports['mqtt']}" if way == "mqtt" else f"ws://127.0.0.1:{ports['web']}/mqtt"
+    client = f"{DOMAIN}/{group}/panel"
+    with HttpPublisher(up.http_url) as publisher, PahoDevice(ports["mqtt"], f"{DOMAIN}/{group}/sensor") as sensor:
+        publisher.publish(DOMAIN, group, "lamp", payload=1)
+        with mqtt_js(url, client, version, tmp_path / "first") as happened:
+            wait_for(lambda: {"topic": "lamp", "payload": "1", "retain": True} in happened(), "what is retained")
+            sensor.publish("knocks", b"0")
+            wait_for(lambda: {"topic": "knocks", "payload": "0", "retain": False} in happened(), "a message")
+            assert {"present": False} in happened()
+            assert {"granted": 1} in happened()
+        for number in (2, 3, 4):
+            publisher.publish(DOMAIN, group, "lamp", payload=number)
+            sensor.publish("knocks", b"%d" % number)
+        with mqtt_js(url, client, version, tmp_path / "second") as happened:
+            wait_for(lambda: {"topic": "knocks", "payload": "4", "retain": False} in happened(), "each message")
+            wait_for(lambda: {"topic": "lamp", "payload": "4", "retain": True} in happened(), "the newest, subscribing")
+            told = [one for one in happened() if "topic" in one]
+        assert [one["payload"] for one in told if one["topic"] == "knocks"] == ["2", "3", "4"]
+        assert {one["payload"] for one in told if one["topic"] == "lamp"} == {"4"}, "never one between"
