@@ -166,22 +166,24 @@ def test_a_copy_goes_on_when_kafka_is_back(own_kafka: EmbeddedBroker) -> None:
     writer = Writer(own_kafka.bootstrap)
     writer.write(20)
     run = begun(own_kafka.bootstrap, "--follow")
-    wait_for(lambda: read(own_kafka.bootstrap, NEW.objects, NEW_PARTITIONS), "something is copied")
-    own_kafka.stop()
-    time.sleep(random.uniform(0, 12))
-    own_kafka.start()
-    own_kafka.wait_ready(WAIT_S)
-    writer.write(20)
+    try:
+        wait_for(lambda: read(own_kafka.bootstrap, NEW.objects, NEW_PARTITIONS), "something is copied")
+        own_kafka.stop()
+        time.sleep(random.uniform(0, 12))
+        own_kafka.start()
+        own_kafka.wait_ready(WAIT_S)
+        writer.write(20)
 
-    def all_copied() -> bool:
-        assert run.poll() is None, "it goes on"
-        return len(read(own_kafka.bootstrap, NEW.channels_1d, NEW_PARTITIONS)) == sum(
-            map(len, writer.messages.values())
-        )
+        def all_copied() -> bool:
+            assert run.poll() is None, "it goes on"
+            return len(read(own_kafka.bootstrap, NEW.channels_1d, NEW_PARTITIONS)) == sum(
+                map(len, writer.messages.values())
+            )
 
-    wait_for(all_copied, "all is copied")
-    run.kill()
-    run.wait()
+        wait_for(all_copied, "all is copied")
+    finally:
+        run.kill()
+        run.wait()
     assert_copied(own_kafka.bootstrap, writer)
 
 
