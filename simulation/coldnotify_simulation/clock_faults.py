@@ -22,13 +22,15 @@ _JUMPS_MS = (90_000, 3_700_000, 200 * _DAY_MS)
 class ClockFaults:
     """The clock faults of one schedule."""
 
-    def __init__(self, seed: int, world: World, *, all_at_once: bool, forgets_nobody: bool) -> None:
+    def __init__(
+        self, seed: int, world: World, *, all_at_once: bool, forgets_nobody: bool, possible: bool = True
+    ) -> None:
         """`all_at_once`: nothing in the schedule has a time of seconds, which nobody could know then.
 
         `forgets_nobody`: nothing else in the schedule takes a client's registrations.
         """
         self.random = Random(seed ^ 0x26BE)
-        self.on = self.random.random() < _SHARE
+        self.on = self.random.random() < _SHARE and possible
         self._world = world
         self._all_at_once = all_at_once
         self._ended = False

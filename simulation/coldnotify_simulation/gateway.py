@@ -4,7 +4,18 @@ from collections import deque
 from collections.abc import Iterable
 from random import Random
 
-from coldnotify_gateway.core import Finish, Limits, Output, Overtake, Produce, Send, SendAll, SendUrgent
+from coldnotify_gateway.core import (
+    Finish,
+    Limits,
+    Output,
+    Overtake,
+    Produce,
+    PublishBatch,
+    PublishRecord,
+    Send,
+    SendAll,
+    SendUrgent,
+)
 from coldnotify_gateway.core import Gateway as Core
 from coldnotify_gateway.inbox_records import UnreadableInbox, parse_inbox
 from coldnotify_schemas.topics import TopicNames
@@ -19,6 +30,8 @@ TOPICS = TopicNames()
 _TICK_S = 0.5
 _REQUEST_TIMEOUT_S = 5.0
 """A request that Kafka has not taken by then is given up."""
+_PUBLISH_TIMEOUT_S = 10.0
+"""Likewise for a client's publish."""
 _RESTART_S = 0.5
 
 
@@ -50,6 +63,10 @@ class SimulatedGateway(SimulatedProcess):
         self._requests_id = ""
         self._reading = False
         self._writing: set[int] = set()
+        self._batches: deque[tuple[float, PublishBatch]] = deque()
+        self._publishing = False
+        self.publishes = False
+        """It writes what its clients publish just now."""
 
     # ---- its life
 
@@ -62,7 +79,8 @@ class SimulatedGateway(SimulatedProcess):
         self._links.clear()
         self._queues = {partition: deque() for partition in range(PARTITIONS)}
         self._writing.clear()
-        self._reading = False
+        self._batches.clear()
+        self._publishing = self._reading = False
         self._read = self.kafka.log(TOPICS.notifications, inbox).end
         self._inbox_id = self.kafka.topics[TOPICS.notifications].id
         self._requests_id = self.kafka.topics[TOPICS.requests].id
@@ -99,6 +117,7 @@ class SimulatedGateway(SimulatedProcess):
         self.read_soon()
         for partition in self._queues:
             self._write_soon(partition)
+        self._publish_soon()
 
     # ---- connections
 
@@ -144,6 +163,9 @@ class SimulatedGateway(SimulatedProcess):
                 case Produce():
                     self._queues[output.partition].append((self.clock.now_s, output))
                     self._write_soon(output.partition)
+                case PublishBatch():
+                    self._batches.append((self.clock.now_s, output))
+                    self._publish_soon()
                 case Finish():
                     output.peer.finish()
 
@@ -176,6 +198,46 @@ class SimulatedGateway(SimulatedProcess):
             if fails:
                 self.trace(self.name, "a request fails:", produce.request.WhichOneof("body"))
                 self.core.on_delivery_failed(produce, self.clock.now_s)
+
+    # ---- what its clients publish
+
+    def _publish_soon(self) -> None:
+        if self._batches and not self._publishing:
+            self._publishing = True
+            self.later(self.random.uniform(0.0005, self.late), self._publish)
+
+    def _publish(self) -> None:
+        """Writes batches in order. Nothing behind a record that is not written is written."""
+        self._publishing = False
+        while self._batches and not self.requests_held:
+            _, batch = self._batches.popleft()
+            offsets: list[int | None] = []
+            for record in batch.records:
+                if None in offsets or (self.requests_fail and self.random.random() < self.requests_fail):
+                    offsets.append(None)
+                else:
+                    offsets.append(self._store(record))
+            self._report(batch, offsets)
+        while self._batches and self._batches[0][0] + _PUBLISH_TIMEOUT_S < self.clock.now_s:
+            _, batch = self._batches.popleft()
+            self._report(batch, [None] * len(batch.records))
+
+    def _store(self, record: PublishRecord) -> int:
+        self.publishes = True
+        at_ms = self.clock.now_ms + self.ahead_ms
+        offset = self.kafka.append(record.topic, record.partition, at_ms, record.key, record.value, record.headers)
+        self.publishes = False
+        return offset
+
+    def _report(self, batch: PublishBatch, offsets: list[int | None]) -> None:
+        """Tells the core after a moment: a process that dies until then has stored what nobody hears of."""
+
+        def tell() -> None:
+            for record, offset in zip(batch.records, offsets, strict=True):
+                why = "" if offset is not None else "Kafka has not taken it"
+                self.do(self.core.on_published(record, offset, why, self.clock.now_s))
+
+        self.later(self.random.uniform(0.0005, self.late), tell)
 
     # ---- the inbox
 

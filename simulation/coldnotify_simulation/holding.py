@@ -36,11 +36,13 @@ _HEARD_S = 0.3, 3.0
 class SimulatedHolding:
     """The limits of one schedule."""
 
-    def __init__(self, seed: int, world: World, kinds: Collection[str], *, names_only: bool) -> None:
+    def __init__(
+        self, seed: int, world: World, kinds: Collection[str], *, names_only: bool, possible: bool = True
+    ) -> None:
         """`kinds`: what the schedule draws. `names_only`: clients register for nothing but objects, by their names."""
         self.random = Random(seed ^ 0x401D)
         self.world = world
-        self.on = self.random.random() < _SHARE and not STRANGERS & set(kinds)
+        self.on = self.random.random() < _SHARE and not STRANGERS & set(kinds) and possible
         self._changes = self.random.random() < 0.6
         self._names_only = names_only
         self._limits: tuple[int | None, int | None] = None, None

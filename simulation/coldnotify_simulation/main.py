@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 
 import structlog
@@ -77,6 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", default="1-1000", help="one seed, or a range: 1-5000 (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     parser.add_argument("--trace", type=int, default=_TRACE_LINES, help="last lines of a failure's trace; 0: all")
+    parser.add_argument("--meters", action="store_true", help="with MQTT devices")
     args = parser.parse_args(argv)
     seeds = _seeds(args.seeds)
     if seeds is None:
@@ -90,14 +92,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         alone = args.jobs == 1 or len(seeds) == 1
         play_all = map if alone else stack.enter_context(ProcessPoolExecutor(args.jobs)).map
-        for found, counted in play_all(_play_all, tasks):
+        for found, counted in play_all(partial(_play_all, meters=args.meters), tasks):
             failures += found
             counts.update(counted)
     took_s = time.monotonic() - began_s
     for text in failures:
         print(text)
     if failures:
-        _print_trace(int(failures[0].split()[1].rstrip(":")), args.trace)
+        _print_trace(int(failures[0].split()[1].rstrip(":")), args.trace, meters=args.meters)
     print(
         f"{len(seeds)} schedules in {took_s:.1f} s ({len(seeds) / took_s * 60:.0f} a minute), "
         f"{len(failures)} broke a promise"
@@ -118,13 +120,13 @@ def _seeds(text: str) -> range | None:
     return range(int(first), int(last or first) + 1)
 
 
-def _play_all(seeds: Sequence[int]) -> tuple[list[str], Counter[str]]:
+def _play_all(seeds: Sequence[int], *, meters: bool) -> tuple[list[str], Counter[str]]:
     # What the parts log of strangers' records is in the trace already.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     failures, counts = [], Counter[str]()
     for seed in seeds:
         try:
-            schedule = play(seed)
+            schedule = play(seed, meters=meters)
         except ScheduleFailed as failed:
             failures.append(str(failed))
             schedule = failed.schedule
@@ -133,13 +135,14 @@ def _play_all(seeds: Sequence[int]) -> tuple[list[str], Counter[str]]:
     return failures, counts
 
 
-def _print_trace(seed: int, lines: int) -> None:
+def _print_trace(seed: int, lines: int, *, meters: bool) -> None:
     try:
-        play(seed)
+        play(seed, meters=meters)
     except ScheduleFailed as failed:
         trace = list(failed.schedule.world.trace.lines())
         start = max(0, len(trace) - lines) if lines else 0
         print(f"\nthe trace of seed {seed}" + (f" (the last {lines} of {len(trace)} lines)" if start else "") + ":")
         for line in islice(trace, start, None):
             print(line)
-        print(f'again: make simulate ARGS="--seeds {seed} --trace 0"', file=sys.stderr)
+        more = " --meters" if meters else ""
+        print(f'again: make simulate ARGS="--seeds {seed} --trace 0{more}"', file=sys.stderr)

@@ -25,6 +25,7 @@ from coldnotify_simulation.group import SESSION_TIMEOUT_S
 from coldnotify_simulation.holding import SimulatedHolding
 from coldnotify_simulation.limiting import Limiting
 from coldnotify_simulation.matcher import Matcher
+from coldnotify_simulation.metering import Metering
 from coldnotify_simulation.operating import SimulatedOperator
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
@@ -40,6 +41,12 @@ ROUGH_S = 40.0
 _NEVER = float("inf")
 _UNREADABLE = 0.25
 """The share of schedules with unreadable bytes."""
+_NOT_WITH_METERS = ("truncated", "topic lost", "state lost", "blackout", "matcher doomed")
+"""Kinds that do not go with versions by arrival; and those by which the record of a kept session is lost, or is not of
+one step with its filters: its device is then not always told that its session is another one.
+"""
+_HARMLESS = frozenset(("publish", "want", "change of mind", "shut down", "power loss", "wipe", "cut", "stall", "send"))
+"""Kinds that no MQTT device feels."""
 _READ_BY_MATCHERS = (
     TOPICS.objects,
     TOPICS.requests,
@@ -53,7 +60,10 @@ _READ_BY_MATCHERS = (
 class Schedule:
     """One seed's world and what happens to it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, meters: bool = False) -> None:
+        """`meters`: with MQTT devices, and without what counts clients or sets clocks. Without them, a seed's schedule
+        is what it was.
+        """
         self.seed = seed
         self.random = Random(seed ^ 0xC01D)
         self.world = World(
@@ -157,11 +167,16 @@ class Schedule:
             self.world,
             all_at_once=not self.removing.on and not self.chatting.on,
             forgets_nobody="poison" not in self.kinds,
+            possible=not meters,
         )
         self.kinds |= self.clock_faults.kinds()
         names_only = not self.describing.on and not self.chatting.on
-        self.holding = SimulatedHolding(seed, self.world, self.kinds, names_only=names_only)
+        self.holding = SimulatedHolding(seed, self.world, self.kinds, names_only=names_only, possible=not meters)
         self.syncing = Syncing(seed, self.world, possible=self.describing.on and not self.holding.on)
+        self.metering = Metering(seed, self.world, on=meters)
+        if meters:
+            for kind in _NOT_WITH_METERS:
+                self.kinds.pop(kind, None)
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
     def _choose_homes(self, seed: int) -> None:
@@ -189,6 +204,7 @@ class Schedule:
             client.callback_s = random.choice([0.001, 0.01, 1.0])
             client.failing = random.choice([0.0, 0.0, 0.2])
             world.start_client(client)
+        self.metering.start()
         world.run(random.choice([0.0, 3.0]))
         names, weights = list(self.kinds), [weight for weight, _ in self.kinds.values()]
         end_s = world.clock.now_s + ROUGH_S
@@ -197,6 +213,8 @@ class Schedule:
             world.run(random.expovariate(1 / pace_s))
             kind = random.choices(names, weights)[0]
             self.kinds[kind][1]()
+            if kind not in _HARMLESS:
+                self.metering.note_fault(kind)
         self._calm = True
         self.limiting.end()
         self.operating.end()
@@ -204,6 +222,7 @@ class Schedule:
         self.syncing.end()
         self.sleeping.end()
         self.clock_faults.end()
+        self.metering.end()
         world.removes_in_calm = self.removing.goes_on
         world.calm()
         online = []
@@ -217,6 +236,7 @@ class Schedule:
         world.settle(online)
         second_opinion.ask(world)  # at once: retention goes on
         self.syncing.settle()
+        self.metering.settle()
 
     # ---- publishers
 
@@ -580,9 +600,9 @@ class Schedule:
         self.world.truncate_objects(partition, self.random.randint(end // 2, end), new_epoch=True)
 
 
-def play(seed: int) -> Schedule:
+def play(seed: int, *, meters: bool = False) -> Schedule:
     """Plays one schedule from its seed. Raises Failed with the details."""
-    schedule = Schedule(seed)
+    schedule = Schedule(seed, meters=meters)
     try:
         schedule.play()
     except Exception as error:

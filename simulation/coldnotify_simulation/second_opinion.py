@@ -8,6 +8,7 @@ from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.arrived import HEADER
+from coldnotify_simulation.kafka import LogEntry
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
 
@@ -30,23 +31,25 @@ def _dump(world: World) -> list[Event]:
     for name in _DUMPED:
         partitions = world.kafka.topics[name].partitions
         for number, log in enumerate(partitions):
-            for entry in log.entries:
-                key = None if entry.key is None else entry.key.decode(errors="replace")
-                record = Record(
-                    t=t,
-                    topic=name,
-                    partition=number,
-                    offset=entry.offset,
-                    timestamp=entry.timestamp_ms,
-                    key=key,
-                    value=_value(entry.value),
-                    removes=dict(entry.headers).get(REMOVES_HEADER, b"").decode(),
-                    raw=says_raw(entry.headers),
-                    arrival=next((value.decode() for name, value in entry.headers if name == HEADER), None),
-                )
-                events.append(record)
+            events += (record_of(t, name, number, entry) for entry in log.entries)
         events.append(Topic(t=t, topic=name, partitions=len(partitions)))
     return events
+
+
+def record_of(t: int, topic: str, partition: int, entry: LogEntry) -> Record:
+    """Returns a record as a dump at `t` has it."""
+    return Record(
+        t=t,
+        topic=topic,
+        partition=partition,
+        offset=entry.offset,
+        timestamp=entry.timestamp_ms,
+        key=None if entry.key is None else entry.key.decode(errors="replace"),
+        value=_value(entry.value),
+        removes=dict(entry.headers).get(REMOVES_HEADER, b"").decode(),
+        raw=says_raw(entry.headers),
+        arrival=next((value.decode() for name, value in entry.headers if name == HEADER), None),
+    )
 
 
 def _value(value: bytes | None) -> object:

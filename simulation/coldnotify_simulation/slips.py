@@ -31,6 +31,8 @@ class Slip:
     right: str
     wrong: str
     first_seed: int
+    meters: bool = False
+    """It is played with MQTT devices."""
 
     def make(self) -> None:
         """Makes the slip, from here on, in this process."""
@@ -65,7 +67,7 @@ def find(slips: Mapping[str, Slip], name: str) -> int:
     slip.make()
     for played, seed in enumerate(range(slip.first_seed, slip.first_seed + SEEDS_MAX), start=1):
         try:
-            play(seed)
+            play(seed, meters=slip.meters)
         except ScheduleFailed as failed:
             if isinstance(failed.__cause__, Broken):
                 print(f"found by the {played}. seed: {failed}")

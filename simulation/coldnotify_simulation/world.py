@@ -94,6 +94,8 @@ class World:
         self.registrations_lost = self.sessions_lost = False
         self.forgotten: set[str] = set()
         """Clients that an operator has had forgotten, or will have once it is handled."""
+        self.mqtt_devices: set[str] = set()
+        """Clients whose sets may end with their sessions."""
         self.forgets_nobody = False
         """Nobody's time comes, and nothing else takes registrations: no record of them may be removed."""
         self.retention = RetentionRules()
@@ -261,6 +263,7 @@ class World:
             return
         self.trace("kafka", "removes of channels in", partition, "what is below", start)
         log.remove_below(start)
+        self.trace.event("log_trimmed", topic=TOPICS.channels_1d, partition=partition, offset=log.start)
         self.messages.on_trimmed(partition, log.start)
 
     def write_null(self, partition: int, key: bytes, headers: tuple[tuple[str, bytes], ...]) -> None:
@@ -296,7 +299,8 @@ class World:
             self.groups.on_record(partition, entry)
             # What a matcher with a wrong clock has written again was not published in the future.
             timely = entry._replace(timestamp_ms=min(entry.timestamp_ms, self.clock.now_ms))
-            version = self.truth.on_record(partition, timely, publisher=self._publishing)
+            by_client = any(gateway.publishes for gateway in self.gateways)
+            version = self.truth.on_record(partition, timely, publisher=self._publishing or by_client)
             if entry.value is None:
                 self._note_removed(entry, due_ms)
             if version is not None and any(name == MOVED_HEADER for name, _ in entry.headers):
@@ -316,7 +320,7 @@ class World:
             if topic == TOPICS.registrations:
                 client = client.rpartition("/")[0]
                 had = entry.value is None and self._has_registrations.pop(entry.key, False)
-                if had and self.forgets_nobody and client not in self.forgotten:
+                if had and self.forgets_nobody and client not in self.forgotten | self.mqtt_devices:
                     raise Broken(f"P5: {client} was forgotten before its time")
                 if entry.value is None and client in self.forgotten:
                     self.trace.event("forgotten", client=client)
@@ -341,13 +345,13 @@ class World:
         """Returns when its object expires, counted from its last publish or description; None: never."""
         key, describes = key_of(entry)
         thing = self.truth.things.get(key)
-        group, _, name = key.rpartition("/")
-        state = self.groups.objects.get(group, {}).get(name)
+        domain, group, name = key.split("/", 2)
+        state = self.groups.objects.get(f"{domain}/{group}", {}).get(name)
         published_ms = thing.active_ms if thing is not None and thing.newest and thing.newest[-1][1] > UNKNOWN else 0
         since_ms = max(published_ms, 0 if state is None else state.described[0])
         # A description goes with its object, and is the last to go.
         deleted = describes or (state is not None and state.published is False)
-        kept_ms = self.retention.of(DOMAIN, deleted=deleted)
+        kept_ms = self.retention.of(domain, deleted=deleted)
         return since_ms + kept_ms if kept_ms else None
 
     def _note_removed(self, entry: LogEntry, due_ms: int | None) -> None:

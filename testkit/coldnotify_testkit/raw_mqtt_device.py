@@ -103,9 +103,10 @@ class RawMqttDevice:
         manner: MqttManner = MqttManner(),
         *,
         first_id: int | None = None,
+        now: Callable[[], int] = now_us,
     ) -> None:
         """`client` is domain/group/client. `write` takes the lines of its history. `first_id`: of its lines; None: the
-        time in microseconds, so that a process that follows another one repeats none.
+        time in microseconds, so that a process that follows another one repeats none. `now` returns that time.
         """
         self.client = client
         self.manner = manner
@@ -123,7 +124,8 @@ class RawMqttDevice:
         self.acknowledges = True
         """Set to False, it acknowledges nothing, until `acknowledge_all`."""
         self._write = write
-        self._id = now_us() if first_id is None else first_id
+        self._now = now
+        self._id = now() if first_id is None else first_id
         self._packet_id = 0
         self._out = bytearray()
         self._packets = PacketBuffer(_PACKET_BYTES_MAX, manner.protocol, Side.SERVER)
@@ -166,7 +168,7 @@ class RawMqttDevice:
             )
         self._write(
             MqttConnect(
-                t=now_us(),
+                t=self._now(),
                 client=self.client,
                 protocol=5 if is_5 else 4,
                 clean=clean,
@@ -202,14 +204,14 @@ class RawMqttDevice:
             )
             for one in filters
         ]
-        self._write(MqttSubscribe(t=now_us(), client=self.client, id=id_, filters=asked))
+        self._write(MqttSubscribe(t=self._now(), client=self.client, id=id_, filters=asked))
         self._waiting.subscribes[packet_id] = id_
         self._asked[packet_id] = filters
         self._send(Subscribe(packet_id, filters))
 
     def unsubscribe(self, *filters: str) -> None:
         """Sends UNSUBSCRIBE."""
-        self._write(MqttUnsubscribe(t=now_us(), client=self.client, filters=list(filters)))
+        self._write(MqttUnsubscribe(t=self._now(), client=self.client, filters=list(filters)))
         for text in filters:
             self.filters.pop(text, None)
         self._send(Unsubscribe(self._next_packet_id(), filters))
@@ -221,7 +223,7 @@ class RawMqttDevice:
 
     def ping(self) -> None:
         """Sends PINGREQ."""
-        self._waiting.pings.append(now_us())
+        self._waiting.pings.append(self._now())
         self._send(PingReq())
 
     def acknowledge_all(self) -> None:
@@ -240,7 +242,7 @@ class RawMqttDevice:
     def ended(self, by: Literal["device", "crash", "service"], reason: str = "") -> None:
         """The connection is over, or will be at once."""
         if self.over is None:
-            self._write(MqttDisconnected(t=now_us(), client=self.client, by=by, reason=reason))
+            self._write(MqttDisconnected(t=self._now(), client=self.client, by=by, reason=reason))
         self.over, self.connected = self.over or reason or by, False
         self._unacknowledged.clear()
         self.pongs = 0
@@ -272,12 +274,12 @@ class RawMqttDevice:
             case PubAck():
                 sent = self._sent.pop(packet.packet_id, None)
                 if sent is not None:
-                    self._write(MqttPublished(t=now_us(), client=self.client, id=sent.id, code=packet.reason))
+                    self._write(MqttPublished(t=self._now(), client=self.client, id=sent.id, code=packet.reason))
             case SubAck():
                 self._on_suback(packet)
             case PingResp():
                 asked = self._waiting.pings.pop(0) if self._waiting.pings else 0
-                self._write(MqttPong(t=now_us(), client=self.client, asked=asked))
+                self._write(MqttPong(t=self._now(), client=self.client, asked=asked))
                 self.pongs += 1
             case Disconnect():
                 self.ended("service", packet.reason.name)
@@ -289,7 +291,7 @@ class RawMqttDevice:
             self.ended("service", packet.reason.name)
             return
         self.connected, self.present = True, packet.session_present
-        self._write(MqttConnected(t=now_us(), client=self.client, present=packet.session_present))
+        self._write(MqttConnected(t=self._now(), client=self.client, present=packet.session_present))
         again, self._sent = self._sent, {}
         if not packet.session_present:
             self.filters.clear()
@@ -303,7 +305,7 @@ class RawMqttDevice:
         if id_ is None:
             return
         codes = [int(reason) for reason in packet.reasons]
-        self._write(MqttSubscribed(t=now_us(), client=self.client, id=id_, codes=codes))
+        self._write(MqttSubscribed(t=self._now(), client=self.client, id=id_, codes=codes))
         for one, code in zip(self._asked.pop(packet.packet_id), codes, strict=False):
             if code < 0x80:
                 self.filters[one.filter] = code
@@ -314,7 +316,7 @@ class RawMqttDevice:
             said.setdefault(name, []).append(value)
         self._write(
             MqttTold(
-                t=now_us(),
+                t=self._now(),
                 client=self.client,
                 topic=packet.topic,
                 payload=message_payload(packet.payload),
@@ -337,14 +339,14 @@ class RawMqttDevice:
             self._unacknowledged.append(packet.packet_id)
 
     def _acknowledge(self, packet_id: int) -> None:
-        self._write(MqttAcknowledge(t=now_us(), client=self.client, packet_id=packet_id))
+        self._write(MqttAcknowledge(t=self._now(), client=self.client, packet_id=packet_id))
         self._send(PubAck(packet_id))
 
     def _say_publish(self, packet: Publish) -> None:
         id_ = self._next_id()
         self._write(
             MqttPublish(
-                t=now_us(),
+                t=self._now(),
                 client=self.client,
                 id=id_,
                 topic=packet.topic,

@@ -25,10 +25,10 @@ CEILINGS = {
     METRICS: 117,
     ODD_WORDS: 20,
     OF_FIELDS: 0,
-    SET_FROM_OUTSIDE: 1_307,
+    SET_FROM_OUTSIDE: 1_311,
     SETTINGS: 133,
     TWO_MEANINGS: 0,
-    WORDS: 114_810,
+    WORDS: 114_850,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 
