@@ -362,7 +362,9 @@ class FromDevice:
 
     def on_noted(self, session: Identified, noted: Noted, now_s: float) -> list[Output]:
         """Handles the matcher's word that it holds publishes of QoS 2, or holds them no more; then reads on."""
-        device = device_of(session)
+        if session.device is None:
+            return []  # no matcher says so of such a session
+        device = session.device
         try:
             outputs = self._publishes.on_noted(session, device, noted, now_s)
         except MqttError as error:
