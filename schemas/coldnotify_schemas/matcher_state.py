@@ -150,7 +150,7 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     last_seen: int
     """Unix time in ms."""
     digest: int | None = None
-    """Digest of all its registrations at that time. None: written by release 0.1.0."""
+    """Digest of all its registrations at that time. None: written by release 0.1.0; of a kept set, that it is lost."""
     channels_epoch: int = 0
     """0: it has no cursor in a log of channels."""
     channels_cursor: int = -1

@@ -41,7 +41,7 @@ ROUGH_S = 40.0
 _NEVER = float("inf")
 _UNREADABLE = 0.25
 """The share of schedules with unreadable bytes."""
-_NOT_WITH_METERS = ("truncated", "topic lost", "state lost", "blackout", "matcher doomed")
+_NOT_WITH_METERS = ("truncated", "topic lost", "state lost", "blackout")
 """Kinds that do not go with versions by arrival; and those by which the record of a kept session is lost, or is not of
 one step with its filters: its device is then not always told that its session is another one.
 """

@@ -54,13 +54,15 @@ class KeptOpening:
         kept: internal_pb2.Kept,
         *,
         ended: bool,
+        known: bool,
     ) -> None:
-        """Begin a session with what is kept. `ended`: that has expired, or its client does not want it."""
+        """Begin a session with what is kept. `ended`: that has expired, or its client does not want it. `known`: its
+        record is here, of a matcher that began it: its client may have heard what was present."""
         state = self._state
         replayed = offset < client.registrations_applied
         there = client.registered or client.session_stored
         present = client.kept and client.filters.whole and there and not ended and session.was_present
-        if not present:
+        if not present and (ended or not known):
             session.begins_anew()
             if not replayed:
                 self._filters.unregister(offset, client, session, list(client.filters))
@@ -68,6 +70,10 @@ class KeptOpening:
                 client.place(state.position - 1)
                 client.keep()
                 client.filters.place_channels(NO_EPOCH, NO_CURSOR)
+            if there and not ended:
+                client.filters.lose()
+            else:
+                client.filters.make_whole()
         will = kept.will if kept.HasField("will") else None
         state.wills.begin(client.key, session.gateway.id, session.number, will, offset, goes_on=not ended)
         self.go_on(offset, client, session, kept)
@@ -86,7 +92,6 @@ class KeptOpening:
         self._state.wills.resume(client.key, session.gateway.id, session.number, offset)
         client.keep(kept.protocol or _PROTOCOL, kept.expiry_s)
         self._state.expired.pop(client, None)
-        client.filters.make_whole()
         answers = session.filter_answers
         for one in client.filters.values():
             if one.owed and one.hash not in answers.owed and one.hash not in answers.ended:

@@ -93,8 +93,7 @@ class Loading:
             client.filters.place_channels(record.channels_epoch, record.channels_cursor)
             for one in record.unreleased:
                 state.unreleased.put(client, one if applied_counts else replace(one, applied=-1))
-            if record.digest == client.digest:
-                client.filters.make_whole()
+            client.filters.expect(record.digest, client.digest)
         if not record.online:
             if record.kept and not record.expiry_s:
                 state.expired[client] = None

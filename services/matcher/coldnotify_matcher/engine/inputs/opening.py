@@ -109,7 +109,7 @@ class Opening:
             self._state.unreleased.drop_all(client)
             client.keep_no_more()
         elif not request.again or (request.never_opened and not same):
-            self._kept.begin(offset, client, session, kept, ended=expired or kept.clean)
+            self._kept.begin(offset, client, session, kept, ended=expired or kept.clean, known=same)
         else:
             self._kept.go_on(offset, client, session, kept)
         if kept is not None:
@@ -136,6 +136,8 @@ class Opening:
         # that was in sync.
         with_refused = (client.digest + sum(map(refused_hash, outcome.refused))) % MODULUS
         in_sync = with_refused == request.digest or offset < client.registrations_applied or unheard
+        if kept is not None and with_refused == request.digest and not unheard:
+            client.filters.make_whole()  # its gateway has them all
         # A cursor above the end of the log, in the same epoch, is void, too, and the client has to hear so.
         void = request.HasField("cursor") and not cursor_counts
         client_epoch = None if void else request.epoch
@@ -162,7 +164,9 @@ class Opening:
         """Compare the client's digest with ours, for a gateway that asks."""
         session.objects.asked(request.ask)
         in_sync = request.digest == client.digest
-        if not in_sync:
+        if in_sync and client.kept:
+            client.filters.make_whole()
+        elif not in_sync:
             session.disagree()
             self._state.half_sets.forget(session)
             self._channels.pause(client, session)

@@ -95,7 +95,7 @@ def spare_own(fitting: Iterable[RegisteredFilter]) -> bool:
 class ByFilter(dict[int, RegisteredFilter]):
     """A client's interests by filter, by their hashes; and how long they are kept."""
 
-    __slots__ = ("_trie", "channels_cursor", "channels_epoch", "expiry_s", "protocol", "unreleased", "whole")
+    __slots__ = ("_stored", "_trie", "channels_cursor", "channels_epoch", "expiry_s", "protocol", "unreleased", "whole")
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,6 +105,8 @@ class ByFilter(dict[int, RegisteredFilter]):
         """Seconds that they outlive the session; 0: they end with it; EXPIRY_NEVER: they stay."""
         self.whole = False
         """True if none of them is lost, as far as is known."""
+        self._stored: int | None = None
+        """The digest in the session's record, until they agree with it."""
         self.channels_epoch = NO_EPOCH
         self.channels_cursor = TOLD_BY_CURSOR
         """The acknowledged offset in the log of channels of `channels_epoch`."""
@@ -119,7 +121,33 @@ class ByFilter(dict[int, RegisteredFilter]):
 
     def make_whole(self) -> None:
         """Note that they are all that the client is registered for."""
-        self.whole = True
+        self.whole, self._stored = True, None
+
+    def expect(self, stored: int | None, digest: int) -> None:
+        """Note the digest in the session's record; `digest`: theirs. They are whole once it is the same.
+
+        A record that is ahead of them is of requests that are handled again.
+        """
+        self._stored = stored
+        self.look(digest)
+
+    def lose(self) -> None:
+        """Note that they are lost: they are not whole before their client has heard of it."""
+        self.whole, self._stored = False, None
+
+    def begin_anew(self) -> None:
+        """Note that their client has heard that nothing was present, and registers: all that it will have is here."""
+        if self._stored is None:
+            self.whole = True
+
+    def stored_digest(self, digest: int) -> int | None:
+        """Returns what the session's record says: their digest, or that which they are to have."""
+        return digest if self.whole else self._stored
+
+    def look(self, digest: int) -> None:
+        """Note their digest after a request: whether they are what the session's record says."""
+        if digest == self._stored:
+            self.make_whole()
 
     def hold(self, one: UnreleasedRecord) -> None:
         """Hold a PUBLISH of QoS 2, in place of one of its identifier."""

@@ -83,7 +83,7 @@ class ClientRecords:
             epoch=state.epoch,
             cursor=client.cursor,
             last_seen=client.last_seen_ms,
-            digest=client.digest,
+            digest=client.filters.stored_digest(client.digest) if client.kept else client.digest,
             channels_epoch=client.filters.channels_epoch if client.kept else client.channels.epoch,
             channels_cursor=client.filters.channels_cursor if client.kept else client.channels.cursor,
             kept=client.filters.protocol,

@@ -4,6 +4,7 @@ Stands for: kept_cursors
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 from coldnotify_matcher.engine import Rules
@@ -14,15 +15,17 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.matcher_state import EXPIRY_NEVER
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, TOPICS, EngineBench, closed, opened
-from coldnotify_testkit.kept_device import HOUR_S, IF_NEW, KeptDevice, KeptGateway, Said
+from coldnotify_testkit.kept_device import ALWAYS, HOUR_S, IF_NEW, KeptDevice, KeptGateway, Said
 
 
-def subscribed(bench: EngineBench, *filters: str, expiry_s: int = HOUR_S, clean: bool = False) -> KeptDevice:
+def subscribed(
+    bench: EngineBench, *filters: str, expiry_s: int = HOUR_S, clean: bool = False, options: int = ALWAYS
+) -> KeptDevice:
     """A device that has subscribed, and has been told all."""
     gateway = KeptGateway(bench)
     device = gateway.device().connect(expiry_s=expiry_s, clean=clean)
     gateway.run()
-    device.subscribe(*filters)
+    device.subscribe(*filters, options=options)
     gateway.run()
     device.take()
     return device
@@ -131,6 +134,39 @@ def test_a_clean_open_that_is_handled_again_leaves_the_cursor() -> None:
     assert device.names() == ["new"]
 
 
+@pytest.mark.parametrize("comes_back", ["at once", "after a check"])
+def test_a_session_record_that_is_ahead_of_its_filters_is_no_loss(comes_back: str) -> None:
+    """A matcher dies in between: its successor handles the Open and the Register again."""
+    bench = EngineBench()
+    device = subscribed(bench, "a", options=IF_NEW)
+    device.leave()
+    bench.settle()
+    committed = bench.committed
+    device.connect()
+    device.gateway.run()
+    assert device.is_present()
+    device.reads = False
+    bench.version("a", 1)
+    device.subscribe("b", options=IF_NEW)
+    step = bench.step()
+    assert {one.topic for one in step.state} == {TOPICS.registrations, TOPICS.sessions}
+    bench.make_durable(replace(step, state=[one for one in step.state if one.topic == TOPICS.sessions], inboxes=[]))
+    bench.handle_again(committed)
+    if comes_back == "at once":
+        device.leave()
+    bench.load()
+    if comes_back != "at once":
+        device.gateway.run()
+        device.leave()
+    device.reads = True
+    bench.version("b", 1)
+    device.connect()
+    device.gateway.run()
+    assert device.is_present()
+    assert set(device.filters) == {"a", "b"}
+    assert set(device.names()) == {"a", "b"}
+
+
 @pytest.mark.parametrize("lost", ["bucket", "session"])
 def test_a_set_that_is_not_whole_is_not_present_and_goes_as_a_whole(lost: str) -> None:
     bench = EngineBench(rules=Rules(bucket_objects_max=1))
@@ -160,6 +196,35 @@ def test_a_set_that_is_not_whole_is_not_present_and_goes_as_a_whole(lost: str) -
     device.gateway.run()
     assert device.is_present()
     assert list(device.filters) == ["b"]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_lost_set_is_not_present_until_its_device_has_heard_so(dies: bool) -> None:
+    bench = EngineBench(rules=Rules(bucket_objects_max=1))
+    device = subscribed(bench, "a", "b")
+    device.leave()
+    bench.settle()
+    gone = f"{PREFIX}{device.name}/1".encode()
+    bench.log.records[TOPICS.registrations] = [
+        one for one in bench.log.records[TOPICS.registrations] if one.key != gone
+    ]
+    bench.load()
+    for _ in range(2):
+        device.connect()
+        device.leave()  # before the answer
+        bench.settle()
+        if dies:
+            bench.load()
+    device.connect()
+    device.gateway.run()
+    assert not device.is_present()
+    device.subscribe("c")
+    device.gateway.run()
+    device.leave()
+    device.connect()
+    device.gateway.run()
+    assert device.is_present()
+    assert list(device.filters) == ["c"]
 
 
 def test_a_set_that_was_lost_while_its_session_lasts_is_sent_by_its_gateway_and_goes_on_at_its_place() -> None:

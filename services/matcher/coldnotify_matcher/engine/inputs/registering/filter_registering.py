@@ -67,6 +67,7 @@ class FilterRegistering:
             elif _is_answered(registered, is_new=is_new, restored=restored):
                 self._owe(client, session, registered)
         self._state.note_registrations(offset, client)
+        client.filters.look(client.digest)
         return outcome
 
     def unregister(
@@ -86,6 +87,7 @@ class FilterRegistering:
             client.unregister_filter(one)
             self._state.count("filters_unregistered")
         self._state.note_registrations(offset, client)
+        client.filters.look(client.digest)
         return absent
 
     def _add(

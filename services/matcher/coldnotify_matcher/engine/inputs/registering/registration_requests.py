@@ -179,6 +179,8 @@ class RegistrationRequests:
         self, offset: int, client: RegisteredClient, session: EngineSession, request: wire_pb2.Register
     ) -> None:
         said = request.interests[:]
+        if not session.was_present:
+            client.filters.begin_anew()
         outcome = self._filters.register(offset, client, session, filters_in(said))
         answer = internal_pb2.Answered(
             session=session.number,
