@@ -6,18 +6,13 @@ from coldnotify_schemas.internal_pb2 import Will as SaidWill
 from coldnotify_schemas.mqtt.errors import ProtocolViolation
 from coldnotify_schemas.mqtt.kept_properties import TooManyProperties, headers_of_publish, read_kept
 from coldnotify_schemas.mqtt.packets import Publish, Will
-from coldnotify_schemas.mqtt.reasons import ReasonCode
 
 from coldnotify_gateway.core.mqtt.device_publishes import fault_of
-from coldnotify_gateway.core.mqtt.held_filters import QOS_MAX
 from coldnotify_gateway.core.violation import Violation
 
 
 def check_will(will: Will, payload_bytes_max: int) -> None:
     """Checks a will. Raises ProtocolViolation if it can never be published."""
-    if will.qos > QOS_MAX:
-        words = f"will qos: is {will.qos}, at most {QOS_MAX} is served"
-        raise ProtocolViolation(words, ReasonCode.QOS_NOT_SUPPORTED)
     if (wrong := fault_of(_as_published(will), payload_bytes_max)) is not None:
         raise ProtocolViolation(f"will {wrong.words}", wrong.reason)
 

@@ -30,13 +30,14 @@ def with_will(will: Will, protocol: ProtocolVersion = MQTT_5) -> Connect:
     return structs.replace(a_connect(protocol=protocol), will=will)
 
 
+@pytest.mark.parametrize("qos", [0, 1, 2])
 @BOTH
-def test_a_will_goes_with_every_open(bench: MqttBench, protocol: ProtocolVersion) -> None:
+def test_a_will_goes_with_every_open(bench: MqttBench, protocol: ProtocolVersion, qos: int) -> None:
     delay = Properties(will_delay_s=7, message_expiry_s=9) if protocol is MQTT_5 else NO_PROPERTIES
-    _, request = bench.connecting(with_will(Will("gone", b"x", 1, retain=True, properties=delay), protocol))
+    _, request = bench.connecting(with_will(Will("gone", b"x", qos, retain=True, properties=delay), protocol))
     said = request.open.kept.will
-    assert decode_kept(said.properties).qos == 1
-    assert (said.topic, said.payload, said.qos, said.retain) == ("gone", b"x", 1, True)
+    assert decode_kept(said.properties).qos == qos
+    assert (said.topic, said.payload, said.qos, said.retain) == ("gone", b"x", qos, True)
     assert said.delay_s == (7 if protocol is MQTT_5 else 0)
     assert (said.expiry_s if said.HasField("expiry_s") else None) == (9 if protocol is MQTT_5 else None)
     assert not bench.connecting()[1].open.kept.HasField("will")
@@ -45,7 +46,6 @@ def test_a_will_goes_with_every_open(bench: MqttBench, protocol: ProtocolVersion
 @pytest.mark.parametrize(
     ("will", "reason"),
     [
-        (Will("gone", qos=2), ReasonCode.QOS_NOT_SUPPORTED),
         (Will("$gone"), ReasonCode.TOPIC_NAME_INVALID),
         (Will("g" * 256), ReasonCode.TOPIC_NAME_INVALID),
         (Will("gone", b"x" * (Limits().payload_bytes_max + 1), retain=True), ReasonCode.PACKET_TOO_LARGE),
