@@ -42,8 +42,8 @@ _NEVER = float("inf")
 _UNREADABLE = 0.25
 """The share of schedules with unreadable bytes."""
 _NOT_WITH_METERS = ("truncated", "topic lost", "state lost", "blackout")
-"""Kinds that do not go with versions by arrival; and those by which the record of a kept session is lost, or is not of
-one step with its filters: its device is then not always told that its session is another one.
+"""Kinds that do not go with versions by arrival; and those by which all records of kept sessions are lost: their
+devices are then not always told that their sessions are other ones.
 """
 _HARMLESS = frozenset(("publish", "want", "change of mind", "shut down", "power loss", "wipe", "cut", "stall", "send"))
 """Kinds that no MQTT device feels."""
