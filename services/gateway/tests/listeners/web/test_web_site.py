@@ -221,13 +221,13 @@ async def test_mqtt_over_websocket_is_for_those_who_offer_it_and_for_known_pages
 
         async with http.ws_connect(url, protocols=("mqttv3.1", "mqtt")) as websocket:
             assert websocket.protocol == "mqtt"
-            said = encode(Connect(spoken, "a/b/c", will=Will("t", b"")), spoken)
+            said = encode(Connect(spoken, "a/b/c", will=Will("$t", b"")), spoken)
             for byte in said:
                 await websocket.send_bytes(bytes([byte]))
             message = await websocket.receive()
             assert message.type is WSMsgType.BINARY
             (connack,) = PacketBuffer(1000, spoken, Side.SERVER).feed(message.data)
-            assert connack.reason is ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+            assert connack.reason is ReasonCode.TOPIC_NAME_INVALID
             assert (await websocket.receive()).type is WSMsgType.CLOSE
         async with http.ws_connect(url, protocols=("mqtt",)) as websocket:
             await websocket.send_str("text")
