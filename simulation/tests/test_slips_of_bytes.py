@@ -11,8 +11,8 @@ SLIPS = {
     "what is written again has no header": Slip(
         repairs.Repairs,
         "write",
-        "*record_headers(said)]",
-        "*record_headers(said)[:0]]",
+        "*record_headers(said),",
+        "*record_headers(said)[:0],",
         4,
     ),
     "what is moved has no header": Slip(
