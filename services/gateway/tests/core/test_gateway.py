@@ -11,7 +11,7 @@ from coldnotify_common.security.publish_rights import NO_NAME, PublishRight
 from coldnotify_gateway.core import Gateway, Limits, Produce, SessionState, Violation
 from coldnotify_gateway.core.limits import TICK_S
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import PAGE_WORKING, BeatAnswer, Closed, Item, Opened, Page
+from coldnotify_schemas.internal_pb2 import PAGE_WORKING, BeatAnswer, Closed, Item, Noted, Opened, Page
 from coldnotify_schemas.internal_protocol import BEAT_S
 from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_testkit.device_frames import ack, hello, ping, register
@@ -466,6 +466,12 @@ def test_beats_of_all_partitions_leave_in_one_round(bench):
         bench.later(0.5)
         in_ticks.append(sum(request.HasField("beat") for request in bench.take_requests()))
     assert sorted(in_ticks)[-2:] == [0, 4]
+
+
+def test_a_noted_of_a_session_that_is_not_mqtts_costs_no_item_beside_it(bench):
+    wire = bench.live(hello("a"))
+    bench.inbox(Item(noted=Noted(session=1, ask=1)), fan_out("a", 2, 7, 1))
+    assert [frame.notification.version for frame in wire.take() if frame.HasField("notification")] == [2]
 
 
 def test_beats_are_beat_s_apart_at_most(bench):
