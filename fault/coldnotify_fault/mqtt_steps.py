@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
+from coldnotify_testkit.mqtt_topics import FILTERS, MQTT_CHANNELS, MQTT_OBJECTS, RETAINED, UNRETAINED
+
 from coldnotify_fault.channel_steps import SENDERS, Drawn
 
 MQTT_GROUP = "camera.control/meters"
@@ -16,14 +18,6 @@ MQTT_DEVICES_MAX = 20
 MQTT_HOSTS = ("mqtt-1", "mqtt-2")
 """The processes that host them."""
 MQTT_KILLED = "mqtt_device_killed"
-RETAINED = ("state/door", "state/tap", "mixed")
-"""Topics to which devices publish with retain."""
-UNRETAINED = ("events/door", "events/tap", "mixed")
-MQTT_OBJECTS = ("config", "state/boiler")
-"""Objects of the group that back-ends publish."""
-MQTT_CHANNELS = ("orders", "events/door")
-"""Channels to which back-ends send."""
-FILTERS = ("#", "+/door", "state/+", "events/#", "+", "config", "mixed", "events/tap", "orders")
 _PUBLISHES_PER_S = 5.0
 _VERSIONS_PER_S = 0.6
 _SENDS_PER_S = 0.8

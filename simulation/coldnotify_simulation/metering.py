@@ -11,6 +11,7 @@ from coldnotify_checker.histories import Event, Fault, Healed, Published, Send
 from coldnotify_schemas.channels import MessageHeaders, message_headers
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import TopicSubscription
+from coldnotify_testkit.mqtt_topics import FILTERS, MQTT_CHANNELS, MQTT_OBJECTS, RETAINED, UNRETAINED
 from coldnotify_testkit.raw_mqtt_device import FOR_EVER_S, MqttManner
 
 from coldnotify_simulation import mqtt_opinion
@@ -20,14 +21,6 @@ from coldnotify_simulation.promises import Broken, group_partition
 from coldnotify_simulation.world import DOMAIN, World
 
 _GROUPS = [next(f"meters-{i}" for i in range(100) if group_partition(f"meters-{i}") == p) for p in range(PARTITIONS)]
-RETAINED = ("state/door", "state/tap", "mixed")
-"""Topics to which meters publish with retain."""
-UNRETAINED = ("events/door", "events/tap", "mixed")
-OBJECTS = ("config", "state/boiler")
-"""Objects that back-ends publish."""
-CHANNELS = ("orders", "events/door")
-"""Channels to which back-ends send."""
-FILTERS = ("#", "+/door", "state/+", "events/#", "+", "config", "mixed", "events/tap", "orders")
 _FELT_S = 25.0
 """The longest that a fault of a schedule lasts."""
 _SETTLES_S = 300.0
@@ -185,7 +178,7 @@ class Metering:
 
     def _publish_version(self) -> None:
         """A back-end publishes."""
-        key = f"{DOMAIN}/{self._group}/{self.random.choice(OBJECTS)}"
+        key = f"{DOMAIN}/{self._group}/{self.random.choice(MQTT_OBJECTS)}"
         version = self._world.highest.get(key, 0) + 1
         acknowledged, deleted = self.random.random() < 0.8, self.random.random() < 0.1
         self._world.publish(key, version, acknowledged=acknowledged, deleted=deleted)
@@ -194,7 +187,7 @@ class Metering:
         """A back-end sends a message."""
         self._numbers += 1
         world, message = self._world, f"q{self._numbers}"
-        channel = f"{DOMAIN}/{self._group}/{self.random.choice(CHANNELS)}"
+        channel = f"{DOMAIN}/{self._group}/{self.random.choice(MQTT_CHANNELS)}"
         t = world.trace.now_us
         said = {"sent": self._numbers}
         self._lines.append(Send(t=t, publisher="q", id=self._numbers, channel=channel, message=message, payload=said))
