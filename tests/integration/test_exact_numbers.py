@@ -5,6 +5,7 @@ Which answers may hold such a number, the OpenAPI documents say: all of them are
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
@@ -14,7 +15,7 @@ import pytest
 from coldnotify_common.http.json_answers import EXACT_MAX
 from coldnotify_common.http.openapi import PORTS, document, may_be_long
 from coldnotify_testkit.server_sent_events import events_of
-from coldnotify_testkit.stack import Up
+from coldnotify_testkit.stack import Stacks, Up
 from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
@@ -94,8 +95,15 @@ def test_each_field_of_an_answer_that_may_be_so_large_has_a_text(kind: str) -> N
                 assert f"{name}_text" not in schema["required"]
 
 
-def test_each_answer_with_a_version_says_it_as_a_text_too(up: Up) -> None:
-    at = f"{up.http_url}{BASE}"
+@pytest.fixture
+def alone(stacks: Stacks, tmp_path: Path) -> Iterator[Up]:
+    """A stack of its own: an overview names only those who have lacked something for the longest time."""
+    with stacks.running(tmp_path) as one:
+        yield one
+
+
+def test_each_answer_with_a_version_says_it_as_a_text_too(alone: Up) -> None:
+    at = f"{alone.http_url}{BASE}"
     name = quote(OBJECT, safe="")
     asked: dict[tuple[str, str], list[Any]] = {}
 
@@ -105,7 +113,7 @@ def test_each_answer_with_a_version_says_it_as_a_text_too(up: Up) -> None:
 
     group = "/v1/domains/{domain}/groups/{group}"
     synced = {"domain": DOMAIN, "group": GROUP, "client": CLIENT, "registrations": [OBJECT]}
-    note("post", "/v1/sync", ask(f"{up.http_url}/v1/sync", synced))
+    note("post", "/v1/sync", ask(f"{alone.http_url}/v1/sync", synced))
     published = note("post", f"{group}/objects/{{object}}", ask(f"{at}/objects/{name}", {"version": FIRST + 1}))
     assert published["outcome"] == "published"
     stale = note("post", f"{group}/objects/{{object}}", ask(f"{at}/objects/{name}", {"version": FIRST}))
@@ -115,10 +123,10 @@ def test_each_answer_with_a_version_says_it_as_a_text_too(up: Up) -> None:
     other = {"object": OBJECT, "newest": {"version": FIRST}, "version": FIRST}
     refused = note("post", f"{group}/resets", ask(f"{at}/resets", other))
     assert (refused["status"], refused["newest"]["version_text"]) == (409, str(FIRST + 1))
-    answer = note("post", "/v1/sync", ask(f"{up.http_url}/v1/sync", synced))
+    answer = note("post", "/v1/sync", ask(f"{alone.http_url}/v1/sync", synced))
     assert answer["notifications"] == [{"object": OBJECT, "version": FIRST + 1, "version_text": str(FIRST + 1)}]
     query = urlencode({"domain": DOMAIN, "group": GROUP, "object": OBJECT})
-    with urlopen(f"{up.http_url}/v1/events?{query}", timeout=LIMIT_S) as stream:
+    with urlopen(f"{alone.http_url}/v1/events?{query}", timeout=LIMIT_S) as stream:
         note("get", "/v1/events", next(events_of(stream)).data)
 
     values = {"domain": DOMAIN, "group": GROUP, "client": CLIENT, "object": name, "channel": CHANNEL}
@@ -128,7 +136,7 @@ def test_each_answer_with_a_version_says_it_as_a_text_too(up: Up) -> None:
         "overview": {"overdue_s": 0},
         "objects": {"query": 'NAME STARTS WITH "site"'},
     }
-    up_at = {"http": up.http_url, "matcher": up.matcher_url}
+    up_at = {"http": alone.http_url, "matcher": alone.matcher_url}
     # What somebody lacks shows in the overview, which is looked at every two seconds.
     ask(f"{at}/objects/{name}", {"version": FIRST + 2})
     for kind, url in up_at.items():
@@ -144,7 +152,7 @@ def test_each_answer_with_a_version_says_it_as_a_text_too(up: Up) -> None:
                     return bool(list(numbers(note(method, path, found)))) or path.endswith("/description")
 
                 wait_for(answered, f"a large number of {question}")
-    with urlopen(f"{up.http_url}/v1/console/events", timeout=LIMIT_S) as stream:
+    with urlopen(f"{alone.http_url}/v1/console/events", timeout=LIMIT_S) as stream:
         note("get", "/v1/console/events", next(events_of(stream)).data)
 
     wanted = may_say_a_version("http") | may_say_a_version("matcher") | may_say_a_version("devices")
