@@ -99,9 +99,6 @@ class ToDevice:
 
     def _told(self, told: "_OneForMany") -> list[Output]:
         self._counters.delivered(told.deliveries, told.sent_bytes)
-        for session in told.settled:  # it is live: no page is on its way to it
-            for stream in session.streams:
-                _settle_cursor(session, stream)
         return told.outputs()
 
     # --- pages and answers
@@ -167,9 +164,13 @@ class ToDevice:
 
     def acknowledge(self, session: Identified, packet_id: int, now_s: float) -> list[Output]:
         """Handles a PUBACK."""
-        if not device_of(session).deliveries.acknowledge(packet_id):
+        device = device_of(session)
+        deliveries = device.deliveries
+        if not deliveries.acknowledge(packet_id):
             return []
-        return self.go_on(session, now_s)
+        if deliveries.waits or session.blocked or device.pings:
+            return self.go_on(session, now_s)
+        return self._settle(session, now_s)
 
     def drained(self, session: Identified, now_s: float) -> list[Output]:
         """Goes on with a session whose socket has taken all bytes."""
@@ -243,19 +244,19 @@ class _OneForMany:
         self._left_ms = left_ms
         self._published_ms = published_ms
         self._traceparent = fan_out.traceparent
-        self._payload: bytes | None = None
         self._manners: dict[int, tuple[_Filters, Manner]] = {}
+        self._versions: dict[int, Due] = {}
         self._frames: dict[tuple[ProtocolVersion, Manner, str, int, int, Alias], tuple[Frame, list[Peer]]] = {}
-        self.settled: list[Identified] = []
-        """Sessions that owe no acknowledgement for it."""
         self.deliveries = 0
         self.sent_bytes = 0
 
     def version(self, newest: Newest, complete: int, filters: _Filters) -> Due:
-        """Returns the version that is fanned out, as it is told by these filters."""
-        if self._payload is None:
-            self._payload = payload_of(newest)
-        return _version_due(newest, complete, self._payload, self.manner(filters))
+        """Returns the version that is fanned out, as it is told by these filters, which like sessions share."""
+        found = self._versions.get(id(filters))
+        if found is None:
+            found = _version_due(newest, complete, payload_of(newest), self.manner(filters))
+            self._versions[id(filters)] = found
+        return found
 
     def manner(self, filters: _Filters) -> Manner:
         """Returns the manner for these filters, which like sessions share."""
@@ -280,13 +281,13 @@ class _OneForMany:
             alias = NO_ALIAS
             frame, peers = self._frame(bare(said), packet_id, protocol_of(device), alias)
         if not device.fits(frame):
-            device.deliveries.send(said, 0)
-            self.settled.append(session)
+            _pass_over(session, device, said)
             return
         device.told(alias)
-        device.deliveries.send(said, packet_id)
-        if not packet_id:
-            self.settled.append(session)
+        if packet_id:
+            device.deliveries.send(said, packet_id)
+        else:
+            _pass_over(session, device, said)
         peers.append(session.peer)
         self.deliveries += 1
         self.sent_bytes += len(frame.data)
@@ -316,6 +317,12 @@ def protocol_of(device: MqttSide) -> ProtocolVersion:
     """Returns the protocol of a device that has connected."""
     assert device.protocol is not None
     return device.protocol
+
+
+def _pass_over(session: Identified, device: MqttSide, said: Due) -> None:
+    """Notes a live message for which its client owes no acknowledgement. No page is on its way to the session."""
+    if device.deliveries.send_unowed(said):
+        session.applied(session.streams[said.place], said.complete)
 
 
 def _settle_cursor(session: Identified, stream: Stream) -> tuple[int, ...]:

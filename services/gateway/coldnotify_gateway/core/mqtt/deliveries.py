@@ -118,6 +118,9 @@ class SentRow:
         entries = self._entries
         if not entries or not entries[0].acknowledged:
             return _NOTHING_NEW
+        if len(entries) == 1:
+            entry, self._entries = entries[0], None
+            return SettledPart(entry.complete, (entry.page,) if entry.page else ())
         complete, pages = NONE, []
         while entries and entries[0].acknowledged:
             entry = entries.popleft()
@@ -202,6 +205,16 @@ class Deliveries:
         entry = self.rows[due.place].sent(due, acknowledged=not packet_id)
         if packet_id:
             self._in_flight[packet_id] = entry
+
+    def send_unowed(self, due: Due) -> bool:
+        """Notes that a live message was sent with QoS 0. Returns true if nothing before it is owed: the client is
+        complete to it at once.
+        """
+        row = self.rows[due.place]
+        if len(row):
+            row.sent(due, acknowledged=True)
+            return False
+        return True
 
     def is_free_id(self, packet_id: int) -> bool:
         """Returns true if no packet in flight has this identifier."""
