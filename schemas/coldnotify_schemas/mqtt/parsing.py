@@ -1,6 +1,6 @@
 """Makes packets of bytes: `PacketBuffer` cuts a stream of bytes, `parse_packet` reads one packet."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from coldnotify_schemas.filters import no_local_in, qos_in, retain_as_published_in, retain_handling_in
@@ -163,14 +163,19 @@ class PacketBuffer:
         return connect
 
 
-def lone_puback(data: bytes) -> int | None:
-    """Returns the packet identifier, if these bytes are exactly one PUBACK without reason; None: `feed` them.
+def bare_pubacks(data: bytes) -> Sequence[int]:
+    """Returns the packet identifiers, if these bytes are whole PUBACKs without reason; none: `feed` them.
 
     Every client that is told something sends one for each message. Ask only if the buffer is empty.
     """
-    if len(data) == 4 and data[0] == 0x40 and data[1] == 2:
-        return (data[2] << 8 | data[3]) or None
-    return None
+    if len(data) == 4:  # the usual case
+        packet_id = data[2] << 8 | data[3]
+        return (packet_id,) if data[0] == 0x40 and data[1] == 2 and packet_id else ()
+    count = len(data) >> 2
+    if len(data) & 3 or data[::4] != b"\x40" * count or data[1::4] != b"\x02" * count:
+        return ()
+    found = [high << 8 | low for high, low in zip(data[2::4], data[3::4], strict=True)]
+    return found if all(found) else ()
 
 
 def _header(data: bytes | bytearray, start: int) -> tuple[int, int] | None:

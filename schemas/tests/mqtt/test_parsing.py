@@ -22,7 +22,7 @@ from coldnotify_schemas.mqtt.packets import (
     Subscribe,
     TopicSubscription,
 )
-from coldnotify_schemas.mqtt.parsing import PacketBuffer, lone_puback
+from coldnotify_schemas.mqtt.parsing import PacketBuffer, bare_pubacks
 from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_testkit.mqtt_packets import connects, packets
 from hypothesis import given
@@ -256,23 +256,25 @@ def test_another_protocol_is_named_with_what_answers_it(name: bytes, level: int,
     assert caught.value.reason == 0x84
 
 
-@given(packet_id=st.integers(1, 0xFFFF))
-def test_a_lone_puback_is_read_as_the_parser_reads_it(packet_id: int) -> None:
+@given(st.lists(st.integers(1, 0xFFFF), min_size=1, max_size=5))
+def test_bare_pubacks_are_read_as_the_parser_reads_them(packet_ids: list[int]) -> None:
     for protocol in ProtocolVersion:
-        data = encode(PubAck(packet_id), protocol)
-        assert lone_puback(data) == packet_id
-        assert list(PacketBuffer(4, protocol).feed(data)) == [PubAck(packet_id)]
-    assert lone_puback(data + data) is None
-    assert lone_puback(data[:3]) is None
+        data = b"".join(encode(PubAck(one), protocol) for one in packet_ids)
+        assert list(bare_pubacks(data)) == packet_ids
+        assert list(PacketBuffer(4, protocol).feed(data)) == [PubAck(one) for one in packet_ids]
+    assert not bare_pubacks(data[:-1])
+    assert not bare_pubacks(b"\x50" + data[1:])
+    assert not bare_pubacks(data + encode(PingReq(), V4))
+    assert not bare_pubacks(data + b"\x40\x02\x00\x00")
 
 
-@given(st.binary(min_size=4, max_size=4))
-def test_only_a_lone_puback_is_read_as_one(data: bytes) -> None:
+@given(st.binary(min_size=4, max_size=4), st.integers(0, 2))
+def test_only_bare_pubacks_are_read_as_such(data: bytes, before: int) -> None:
     for one in (data, b"\x40\x02" + data[2:], b"\x40" + data[1:], b"\x50\x02" + data[2:]):
-        packet_id = lone_puback(one)
-        if packet_id is not None:
-            assert list(PacketBuffer(4, V4).feed(one)) == [PubAck(packet_id)]
-    assert lone_puback(b"\x40\x02\x00\x00") is None
+        all_of_it = b"\x40\x02\x00\x01" * before + one
+        if packet_ids := bare_pubacks(all_of_it):
+            assert list(PacketBuffer(4, V4).feed(all_of_it)) == [PubAck(each) for each in packet_ids]
+    assert not bare_pubacks(b"\x40\x02\x00\x00")
 
 
 GARBAGE = st.one_of(

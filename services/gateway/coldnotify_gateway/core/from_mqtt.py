@@ -22,7 +22,7 @@ from coldnotify_schemas.mqtt.packets import (
     UnsubAck,
     Unsubscribe,
 )
-from coldnotify_schemas.mqtt.parsing import lone_puback
+from coldnotify_schemas.mqtt.parsing import bare_pubacks
 from coldnotify_schemas.mqtt.properties import Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode, ReturnCode
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION, PUBLISHES_UNANSWERED_MAX
@@ -108,8 +108,8 @@ class FromDevice:
         """Handles received bytes: any part of a packet, or several packets."""
         if isinstance(connection, Identified):
             connection.hear(now_s)
-            if device.connected and not len(device.buffer) and (packet_id := lone_puback(data)) is not None:
-                return self._to_device.acknowledge(connection, packet_id, now_s)
+            if device.connected and not len(device.buffer) and (packet_ids := bare_pubacks(data)):
+                return self._to_device.acknowledge(connection, packet_ids, now_s)
         device.buffer.feed(data)
         return self.read(connection, device, now_s)
 
@@ -250,7 +250,7 @@ class FromDevice:
             case Publish():
                 return self._publishes.on_publish(session, device, packet, now_s)
             case PubAck():
-                return self._to_device.acknowledge(session, packet.packet_id, now_s)
+                return self._to_device.acknowledge(session, (packet.packet_id,), now_s)
             case Subscribe():
                 return self._on_subscribe(session, device, packet, now_s)
             case Unsubscribe():

@@ -162,12 +162,12 @@ class ToDevice:
 
     # --- what devices acknowledge
 
-    def acknowledge(self, session: Identified, packet_id: int, now_s: float) -> list[Output]:
-        """Handles a PUBACK."""
+    def acknowledge(self, session: Identified, packet_ids: Iterable[int], now_s: float) -> list[Output]:
+        """Handles PUBACKs that came together."""
         device = device_of(session)
         deliveries = device.deliveries
-        if not deliveries.acknowledge(packet_id):
-            return []
+        for packet_id in packet_ids:
+            deliveries.acknowledge(packet_id)
         if deliveries.waits or session.blocked or device.pings:
             return self.go_on(session, now_s)
         return self._settle(session, now_s)
