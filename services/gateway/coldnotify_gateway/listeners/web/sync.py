@@ -16,7 +16,7 @@ from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_common.http.web_auth import IDENTITY
 from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.paced import Paced
-from coldnotify_common.played.agent import Agent, PlayedDevice
+from coldnotify_common.played.agent import Agent
 from coldnotify_common.slices import Slices
 from coldnotify_common.steady import steady_s
 from coldnotify_schemas.close_codes import CloseCode
@@ -27,6 +27,7 @@ from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Close
 from coldnotify_gateway.core import JSON, Dialect, Violation, values_of
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
+from coldnotify_gateway.listeners.web.portion import Portion
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection, proof_of
 from coldnotify_gateway.settings import GatewaySettings
 
@@ -35,9 +36,6 @@ _DEPRECATED = {"Deprecation": "@1795305600"}
 """Date of the deprecation in the form of RFC 9745: 2026-11-22."""
 _DEPRECATION_SAID_EVERY_S = 600.0
 _paced = Paced(structlog.get_logger(), every_s=_DEPRECATION_SAID_EVERY_S)
-SYNC_ANSWER_BYTES_MAX = 4 * 1024 * 1024
-"""Size at which an answer ends and announces more messages of channels, because a device holds it until it is
-complete."""
 _BYE = encode(ClientFrame(bye=Bye()))
 ABOVE_AGREEMENT_RETRY_S = 10
 """Seconds before a retry above an agreement, which ends only when others leave or the agreement grows; the same as for
@@ -125,71 +123,68 @@ class Sync:
         async with self._bodies.read(request) as body:
             steps = await self._slices.all(sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX))
         del body
-        device, wait_s = next(result for result in reversed(steps) if result is not None)
-        return await self._json(request, device, wait_s, begun_s)
+        asked = next(result for result in reversed(steps) if result is not None)
+        return await self._json(request, asked, begun_s)
 
     # --- JSON
 
-    async def _json(
-        self, request: web.Request, device: PlayedDevice, wait_s: float, begun_s: float
-    ) -> web.StreamResponse:
-        agent = Agent(device)
+    async def _json(self, request: web.Request, asked: sync_body.SyncRequest, begun_s: float) -> web.StreamResponse:
+        agent = Agent(asked.device)
+        portion = Portion(agent, asked.bytes_max)
         async with session_of(request, self._events, self._settings) as connection:
             hello_s = int(steady_s() - begun_s)
             self._events.on_bytes(connection, agent.begin())
             # A single page is a single answer, with a status of its own. Further pages leave one by one.
             streamed: web.StreamResponse | None = None
-            shown = shown_bytes = 0
             due_s = self._due_s()
-            while not agent.caught_up:
-                if not await self._step(connection, agent, due_s):
+            while not agent.caught_up and not portion.full:
+                if not await self._step(connection, portion, due_s):
                     if streamed is not None:
                         return _broken_off(request, streamed)
                     return not_answered(agent.closed, waits=agent.waits)
-                if agent.page_ended:
+                if agent.page_ended and not portion.full:
                     if agent.found:
                         if streamed is None:
                             streamed = web.StreamResponse(headers={"Content-Type": "application/json"})
                             await streamed.prepare(request)
-                        part = _notifications(agent, shown)
-                        await self._write(streamed, part)
-                        shown += len(agent.found)
-                        shown_bytes += len(part)
-                        agent.found.clear()
-                    if agent.objects_caught_up and shown_bytes >= SYNC_ANSWER_BYTES_MAX:
-                        break  # the cursor contains the channels' positions; the next request gets the rest
+                        await self._write(streamed, portion.show())
+                    if portion.ended:
+                        break  # the cursor contains the positions; the next request gets the rest
                     self._events.on_bytes(connection, agent.acknowledge())
                     due_s = self._due_s()
-            if wait_s and not shown and agent.caught_up:
-                await self._wait(connection, agent, wait_s)
+            if asked.wait_s and not portion.shown and agent.caught_up:
+                await self._wait(connection, portion, asked.wait_s)
                 if agent.closed is not None and agent.closed.code != CloseCode.GOING_AWAY and not agent.found:
                     return not_answered(agent.closed)
-            proof = await self._proof(connection, agent, hello_s, begun_s)
-        end = _notifications(agent, shown) + b"]," + sync_body.show_end(agent, *proof) + b"}\n"
+            more = portion.full or not agent.caught_up
+            proof = (hello_s, None) if more else await self._proof(connection, portion, hello_s, begun_s)
+            more = more or portion.full
+        end = portion.show() + b"]," + sync_body.show_end(agent, *proof, more=more) + b"}\n"
         if streamed is None:
             return web.Response(body=end, content_type="application/json")
         await self._write(streamed, end)
         return streamed
 
-    async def _wait(self, connection: QueuedConnection, agent: Agent, wait_s: float) -> None:
+    async def _wait(self, connection: QueuedConnection, portion: Portion, wait_s: float) -> None:
         """Waits until a publish arrives, the time is over, or the session ends."""
         end_s = asyncio.get_running_loop().time() + wait_s
-        while not agent.found:
-            if not await self._step(connection, agent, end_s):
+        while not portion.agent.found:
+            if not await self._step(connection, portion, end_s):
                 return
 
     async def _proof(
-        self, connection: QueuedConnection, agent: Agent, hello_s: int, begun_s: float
+        self, connection: QueuedConnection, portion: Portion, hello_s: int, begun_s: float
     ) -> tuple[int, int | None]:
         """Returns `held_s` and `age_s` of the answer: all that was acknowledged `age_s` before it had been held for
         `held_s` is in it. The session began after `hello_s`; one that was held back since is asked again."""
+        agent = portion.agent
         age_s, held_s, due_s = agent.age_s, int(steady_s() - begun_s), self._due_s()
         if held_s == hello_s or agent.unanswered > 0 or agent.closed is not None or connection.finished:
             return hello_s, age_s
         self._events.on_bytes(connection, agent.ping())
         while agent.unanswered > 0:
-            if not await self._step(connection, agent, due_s):
-                return hello_s, age_s
+            if not await self._step(connection, portion, due_s):
+                return hello_s, None if portion.full else age_s
         if agent.age_s is None or (age_s is not None and hello_s - age_s > held_s - agent.age_s):
             return hello_s, age_s
         return held_s, agent.age_s
@@ -199,15 +194,16 @@ class Sync:
         it."""
         return asyncio.get_running_loop().time() + self._settings.gateway_sync_s
 
-    async def _step(self, connection: QueuedConnection, agent: Agent, due_s: float) -> bool:
+    async def _step(self, connection: QueuedConnection, portion: Portion, due_s: float) -> bool:
         """Takes the gateway's next frames. Returns false if none arrive until `due_s`, or the session is over or
         stuck."""
+        agent = portion.agent
         try:
             async with asyncio.timeout_at(due_s):
                 frames = await connection.take_frames()
         except TimeoutError:
             return False
-        reply = agent.receive(values_of(frames))
+        reply = portion.receive(values_of(frames))
         if reply:
             self._events.on_bytes(connection, reply)
         return bool(frames) and agent.closed is None and not agent.stuck
@@ -271,13 +267,6 @@ class Sync:
         """Writes, and waits until the client takes the bytes, because no page is acknowledged before that."""
         async with asyncio.timeout(self._settings.gateway_sync_s):
             await response.write(data)
-
-
-def _notifications(agent: Agent, shown: int) -> bytes:
-    """Returns the next part of the answer, which continues after it."""
-    begin = b"" if shown else b'{"notifications":['
-    separator = b"," if shown and agent.found else b""
-    return begin + separator + b",".join(sync_body.show(one, agent) for one in agent.found)
 
 
 def _split(body: bytes, frame_bytes_max: int) -> tuple[bytes, bytes]:

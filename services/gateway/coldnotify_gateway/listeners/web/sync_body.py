@@ -8,7 +8,7 @@ objects are sent again. Messages of channels that the client still requests are 
 import base64
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -57,6 +57,10 @@ quote."""
 _TEXTS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * (4 + CHANNEL_ATTRIBUTES_MAX) + 16
 """Most texts of a request. A body with more than twice so many separators is certainly too large, so it need not be
 parsed."""
+SYNC_ANSWER_BYTES_MAX = 4 * 1024 * 1024
+"""Size at which an answer ends and announces more, because a device holds it until it is complete."""
+SYNC_ANSWER_BYTES_MIN = 1024
+"""Lowest size that a device may ask for. Below it, an answer would hold little more than its cursor."""
 _ITEM_BYTES_MAX = 64 * 1024
 """Longest item, which is a cursor."""
 _TEXTS_MADE_MAX = 64
@@ -86,11 +90,23 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     channels: dict[str, Since] = {}
     cursor: str | None = None
     wait_s: float = 0
+    bytes_max: int | None = None
 
 
-def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[PlayedDevice, float] | None]:
-    """Parses a request. Yields None for each step of the work, then the device and the seconds that the request would
-    wait. Counts the names before it checks any of them. Raises BadRequest and InvalidName.
+@dataclass(frozen=True)
+class SyncRequest:
+    """A request."""
+
+    device: PlayedDevice
+    wait_s: float
+    """The seconds for which the answer may be held back."""
+    bytes_max: int | None
+    """Most bytes of the answer's notifications; None: only channels are divided, at SYNC_ANSWER_BYTES_MAX."""
+
+
+def parse(body: bytes, *, wait_s_max: float) -> Iterator[SyncRequest | None]:
+    """Parses a request. Yields None for each step of the work, then the request. Counts the names before it checks any
+    of them. Raises BadRequest and InvalidName.
     """
     if sum(map(body.count, _BETWEEN_TEXTS)) > 2 * _TEXTS_MAX:
         taken = f"{REGISTRATIONS_MAX}, {QUERIES_MAX} and {CHANNELS_MAX}"
@@ -112,6 +128,9 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[PlayedDevice, flo
         check_name(field, getattr(said, field))
     if not 0 <= said.wait_s <= wait_s_max:
         raise BadRequest("wait_s", f"{said.wait_s:g} is not from 0 to {wait_s_max:g}")
+    bytes_max = said.bytes_max
+    if bytes_max is not None and not SYNC_ANSWER_BYTES_MIN <= bytes_max <= SYNC_ANSWER_BYTES_MAX:
+        raise BadRequest("bytes_max", f"{bytes_max} is not from {SYNC_ANSWER_BYTES_MIN} to {SYNC_ANSWER_BYTES_MAX}")
     for name in said.registrations:
         object_digest(check_object(name))  # caches the digest for the sum of all
         yield None
@@ -124,7 +143,8 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[PlayedDevice, flo
         yield None
     device = PlayedDevice(said.domain, said.group, said.client, registrations, queries=queries, channels=channels)
     epoch, cursor, mark = _parse_cursor(said.cursor, Agent(device).digest)
-    yield replace(device, epoch=epoch, cursor=cursor, mark=mark if channels else None), said.wait_s
+    device = replace(device, epoch=epoch, cursor=cursor, mark=mark if channels else None)
+    yield SyncRequest(device, said.wait_s, said.bytes_max)
 
 
 def _count(body: bytes) -> Iterator[None]:
@@ -302,11 +322,11 @@ def show_line(found: Found, agent: Agent) -> bytes:
     return show(found, agent).translate(_SPACE_FOR_BREAKS)
 
 
-def show_end(agent: Agent, held_s: int, age_s: int | None) -> bytes:
+def show_end(agent: Agent, held_s: int, age_s: int | None, *, more: bool) -> bytes:
     """Returns the fields of the answer's object that follow the notifications, without its braces."""
     fields: dict[str, Any] = {"cursor": cursor_of(agent), "in_sync": bool(agent.was_in_sync)}
     fields |= {"held_s": held_s, "age_s": age_s}
-    if agent.objects_caught_up and not agent.caught_up:
+    if more:
         fields["more"] = True
     if agent.waits:
         fields["waiting"] = True

@@ -278,3 +278,29 @@ def test_who_is_one_client_too_many_is_told_when_to_ask_again() -> None:
         "error": "tenant acme is above its agreement",
         "close": "ABOVE_AGREEMENT",
     }
+
+
+def test_an_answer_ends_at_bytes_max_and_the_next_goes_on(matcher, gateway):
+    names = [f"long-{number:02}" for number in range(60)]
+    for number, name in enumerate(names):
+        matcher.publish(PARTITION, name, number + 1, json.dumps("x" * 200).encode())
+    cursor, told, sizes = None, [], []
+    for _ in range(40):
+        _, answer = ask(gateway, *names, "never", client="small", cursor=cursor, bytes_max=2048)
+        told += [found["object"] for found in answer["notifications"]]
+        sizes.append(sum(len(json.dumps(found, separators=(",", ":"))) + 1 for found in answer["notifications"]))
+        cursor = answer["cursor"]
+        if not answer.get("more"):
+            break
+        assert answer["age_s"] is None
+    assert (sorted(told), max(sizes) <= 2048, len(sizes) > 5) == (sorted([*names, "never"]), True, True), sizes
+    _, nothing = ask(gateway, *names, "never", client="small", cursor=cursor, bytes_max=2048)
+    assert (nothing["notifications"], nothing["in_sync"], "more" in nothing) == ([], True, False)
+
+    # One that is longer than all that was asked for comes alone.
+    matcher.publish(PARTITION, "long-00", 100, json.dumps("x" * 3000).encode())
+    matcher.publish(PARTITION, "long-01", 100)
+    _, one = ask(gateway, *names, "never", client="small", cursor=cursor, bytes_max=1024)
+    assert (versions(one), one["more"]) == ({"long-00": 100}, True)
+    _, other = ask(gateway, *names, "never", client="small", cursor=one["cursor"], bytes_max=1024)
+    assert (versions(other), "more" in other) == ({"long-01": 100}, False)

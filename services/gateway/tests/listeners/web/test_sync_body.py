@@ -28,7 +28,8 @@ from coldnotify_schemas.wire_pb2 import (
 
 
 def parse(said, **more):
-    return list(steps_of(said, **more))[-1]
+    asked = list(steps_of(said, **more))[-1]
+    return asked.device, asked.wait_s
 
 
 WHO = {"domain": "d", "group": "g", "client": "c"}
@@ -74,6 +75,7 @@ def test_a_cursor_is_good_for_the_set_it_was_told_about_only():
         (body(queries=[str(number) for number in range(65)]), "queries: more than 64 of them, at most 64 are taken"),
         (body(wait_s=61), "wait_s: 61 is not from 0 to 60"),
         (body(wait_s=-1), "wait_s: "),
+        (body(bytes_max=1000), "bytes_max: 1000 is not from 1024 to 4194304"),
         (body(curser="x"), "curser"),
     ],
 )
@@ -99,7 +101,7 @@ def test_what_was_found_as_json():
     assert json.loads(show(Notification(name="a", answer=True), AGENT)) == {"object": "a", "version": None}
     agent = Agent(parse(body(), wait_s_max=60)[0])
     agent.refused["a"] = "no room"
-    assert json.loads(b"{" + show_end(agent, 3, None) + b"}") == {
+    assert json.loads(b"{" + show_end(agent, 3, None, more=False) + b"}") == {
         "cursor": None,
         "in_sync": False,
         "held_s": 3,
