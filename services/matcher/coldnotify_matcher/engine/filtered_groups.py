@@ -3,20 +3,16 @@
 A publish walks one trie, whatever the number of filters. Sessions that have the same filter share its place there.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from coldnotify_schemas.filters import FilterTrie, can_be_said
 
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
-from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
 from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter, spare_own
 from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.objects.offset_order import OffsetOrder
-
-CHANNELS_KEPT_MAX = 100_000
-"""Channels of a group. Above it those are dropped whose messages the log has removed."""
 
 
 class _Heard:
@@ -66,24 +62,15 @@ class _Hearers:
 class _Group:
     """One group."""
 
-    __slots__ = ("channels", "channels_epoch", "channels_heard", "heard", "order")
+    __slots__ = ("channels_heard", "heard", "order")
 
     def __init__(self, order: OffsetOrder) -> None:
         self.order = order
         """All its objects that were published and that a filter can fit."""
         self.heard = _Hearers()
         """Sessions that receive publishes of objects."""
-        self.channels: OffsetOrder | None = None
-        """All its channels that a filter can fit, by their last messages; None: no session has asked."""
-        self.channels_epoch = NO_EPOCH
-        """Epoch of the log that they are of."""
         self.channels_heard = _Hearers()
         """Sessions that receive messages of channels."""
-
-    def follow_channels(self, order: OffsetOrder, epoch: int) -> OffsetOrder:
-        """Follow its channels, in this order in the log of this epoch."""
-        self.channels, self.channels_epoch = order, epoch
-        return order
 
 
 class FilteredGroups:
@@ -139,23 +126,6 @@ class FilteredGroups:
         group = self._groups.get(_group_of(obj))
         if group is not None:
             group.order.remove(obj.name)
-
-    def channels(self, group: str, epoch: int, last_of: Callable[[str], Iterable[tuple[str, int]]]) -> OffsetOrder:
-        """Returns the group's channels by their last messages in the log of this epoch; `message` is called from here
-        on. `last_of` returns the keys that begin with a prefix, and the offsets of their last messages."""
-        there = self._group(group)
-        if there.channels is None or there.channels_epoch != epoch or len(there.channels) > CHANNELS_KEPT_MAX:
-            at = len(group) + 1
-            found = ((key[at:], offset) for key, offset in last_of(f"{group}/"))
-            return there.follow_channels(OffsetOrder(one for one in found if can_be_said(one[0])), epoch)
-        return there.channels
-
-    def message(self, key: str, offset: int) -> None:
-        """Note that the channel of this key has a message at this offset."""
-        group, name = _split(key)
-        there = self._groups.get(group)
-        if there is not None and there.channels is not None and can_be_said(name):
-            there.channels.put(name, offset)
 
     def hear(self, client: RegisteredClient) -> None:
         """Send the client's session, whose objects are live, what its filters fit from here on."""

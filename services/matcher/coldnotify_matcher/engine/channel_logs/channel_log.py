@@ -13,6 +13,7 @@ from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import InvalidRecord
 
+from coldnotify_matcher.engine.channel_logs.channel_names import ChannelNames
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS, Blocks, Summary, channels_of, kept_of
 from coldnotify_matcher.engine.channel_logs.last_offsets import LastOffsets
 from coldnotify_matcher.engine.channel_logs.message_records import (
@@ -72,6 +73,7 @@ class ChannelLog:
         """The last step wrote all below it; the next one writes this position. None: it wrote nothing."""
         self.write_due_ms = 0
         self.last = LastOffsets()
+        self.names = ChannelNames(lambda: self.last)
         self.tail = Tail(0, 0, 0)
         self.repeats = Repeats(0)
         self.blocks = Blocks(0, 0)
@@ -103,6 +105,7 @@ class ChannelLog:
         unknown_below = log_start if through < log_start else start if not through else 0
         if unknown_below:
             self.last.know_nothing_below(unknown_below)
+            self.names.begin_anew()
         # Repeats are known from where all records that may be repeated are among those that are read.
         self._begin_at(log_start if start - REPEATS_KNOWN_OFFSETS <= log_start else start)
         self.log_start = log_start
@@ -142,13 +145,17 @@ class ChannelLog:
                 self.repeats.forget_older()
                 self.blocks.drop_below(self.repeats.known_from)
             return False
-        self.last.note(message.key, offset)
+        self._note(message.key, offset)
         if offset >= self.repeats.known_from:
             if offset // BLOCK_OFFSETS != self._cell_start // BLOCK_OFFSETS:
                 self._end_cell(offset - offset % BLOCK_OFFSETS)
             self._cell[message.key] = None
             self.tail.add(message)
         return True
+
+    def _note(self, key: str, offset: int) -> None:
+        self.last.note(key, offset)
+        self.names.note(key, offset)
 
     def _end_cell(self, next_: int) -> None:
         """Summarise the followed part up to there, but for the blocks that were read in it meanwhile."""
@@ -182,6 +189,7 @@ class ChannelLog:
             self._free_repeats()
             return False
         self.last.know_nothing_below(log_start)
+        self.names.begin_anew()
         self._begin_at(log_start)
         self.on_end(log_start)
         return True
@@ -192,7 +200,7 @@ class ChannelLog:
         They may have been written after the removal, which is noticed later.
         """
         for key, offset in self.repeats.take_freed(self.log_start):
-            self.last.note(key, offset)
+            self._note(key, offset)
             self.tail.drop_below(offset + 1)
             self.blocks.drop_at(offset)
             if offset >= self._cell_start:
@@ -212,7 +220,9 @@ class ChannelLog:
             self._forgotten_below = oldest
             self._to_forget = list(range(CHANNEL_BUCKETS))
         some, self._to_forget = self._to_forget[:FORGOTTEN_A_TICK], self._to_forget[FORGOTTEN_A_TICK:]
-        return sum(self.last.forget_below(self._forgotten_below, index) for index in some)
+        gone = list(chain.from_iterable(self.last.forget_below(self._forgotten_below, index) for index in some))
+        self.names.forget(gone)
+        return len(gone)
 
     # --- blocks
 

@@ -54,6 +54,12 @@ class LastOffsets:
         for bucket in self._buckets.values():
             yield from (item for item in bucket.last.items() if item[0].startswith(prefix))
 
+    @property
+    def forgotten(self) -> int:
+        """The offset up to which channels that are not known any more may have had messages."""
+        of_absent = self._forgotten if len(self._buckets) < CHANNEL_BUCKETS else NONE
+        return max(of_absent, max((bucket.forgotten for bucket in self._buckets.values()), default=NONE))
+
     def of(self, key: str) -> int:
         """Returns the offset above which the channel has no message; -1: it never had one."""
         return self.of_marked(key, crc32(key.encode()))
@@ -84,17 +90,18 @@ class LastOffsets:
         self._buckets.clear()
         self.changed = dict.fromkeys(range(CHANNEL_BUCKETS))
 
-    def forget_below(self, log_start: int, index: int) -> int:
-        """Forget this bucket's channels without messages in the log. Returns their number."""
+    def forget_below(self, log_start: int, index: int) -> list[tuple[str, int]]:
+        """Forget this bucket's channels without messages in the log. Returns them, and their last offsets."""
         bucket = self._buckets.get(index)
         if bucket is None:
-            return 0
-        gone = [key for key, offset in bucket.last.items() if offset < log_start]
-        for key in gone:
-            bucket.forgotten = max(bucket.forgotten, bucket.last.pop(key))
+            return []
+        gone = [(key, offset) for key, offset in bucket.last.items() if offset < log_start]
+        for key, offset in gone:
+            del bucket.last[key]
+            bucket.forgotten = max(bucket.forgotten, offset)
         if gone:
             self.changed[index] = None
-        return len(gone)
+        return gone
 
     def take_changed(self) -> list[int]:
         """Returns the buckets that must be written, and forgets them."""

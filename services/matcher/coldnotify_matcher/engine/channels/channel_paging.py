@@ -415,14 +415,14 @@ class CatchingUp:
 
     def _lacks(self, log: ChannelLog, client: RegisteredClient, stream: MessageStream) -> bool:
         if client.kept:
-            return bool(filter_messages.lacking(self._state, log, client, stream.cursor))
+            return bool(filter_messages.lacking(log, client, stream.cursor))
         return any(_lacking(log, client, stream.positions))
 
     def _fill_by_filters(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         """Fill the page of a session that has its channels by filters."""
         stream, begun = _of(session), False
         while True:
-            keys = filter_messages.lacking(self._state, log, client, stream.cursor)
+            keys = filter_messages.lacking(log, client, stream.cursor)
             if not keys:
                 self._send(log, client, session, last=True)
                 return

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.filters import can_be_said
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
@@ -44,11 +45,11 @@ def tell_live(state: PartitionState, message: ChannelMessage, now_ms: int) -> in
     return told
 
 
-def lacking(state: PartitionState, log: ChannelLog, client: RegisteredClient, cursor: int) -> list[str]:
+def lacking(log: ChannelLog, client: RegisteredClient, cursor: int) -> list[str]:
     """Returns the keys of channels that its filters fit and that have messages above this cursor."""
-    group = client.group_key
-    above = state.filtered.channels(group, log.epoch, log.last.offsets).above(cursor)
-    return [f"{group}/{name}" for name, _ in above if client.filters.fitting(name)]
+    fitting = client.filters.fitting
+    above = log.names.of_group(client.group_key).above(cursor)
+    return [key for key in above if can_be_said(name := _name_of(key)) and fitting(name)]
 
 
 def filters_of(client: RegisteredClient, keys: Iterable[str]) -> list[int]:

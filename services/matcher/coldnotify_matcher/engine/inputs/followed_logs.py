@@ -102,8 +102,6 @@ class FollowedLogs:
             return
         if headers.id and (publisher := state.unreleased.written(headers.id)) is not None:
             state.dirty_cursors[publisher] = None
-        if state.filtered.any:
-            state.filtered.message(message.key, message.offset)
         if fresh:
             state.count("messages")
             domain = arrival.domain
@@ -207,6 +205,7 @@ class FollowedLogs:
             self._catching_up.on_block(log, log.take_served(None), now_ms)
             self._catching_up.on_tick(log, now_ms)
             log.subscriptions.on_tick()
+            log.names.on_tick()
             forgotten = log.forget_some()
             if forgotten:
                 self._state.count("channels_forgotten", forgotten)

@@ -26,6 +26,25 @@ class OffsetOrder:
     def __len__(self) -> int:
         return len(self._offset_of)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._offset_of
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the names, in any order."""
+        return iter(self._offset_of)
+
+    @property
+    def last(self) -> int | None:
+        """The highest offset; None: it is empty."""
+        for at in range(len(self._offsets) - 1, -1, -1):
+            if self._offset_of.get(self._names[at]) == self._offsets[at]:
+                return self._offsets[at]
+        return None
+
+    def offset_of(self, name: str, otherwise: int) -> int:
+        """Returns the object's offset, or `otherwise`, if it is not there."""
+        return self._offset_of.get(name, otherwise)
+
     def put(self, name: str, offset: int) -> None:
         """Note that the object's newest version has this offset."""
         if self._offset_of.get(name) == offset:

@@ -21,6 +21,9 @@ def test_it_is_a_dict_sorted_by_offsets(changes: list[tuple[str, bool]], above: 
     found = sorted(there.items(), key=lambda item: item[1])
     assert list(order.above(above)) == [(name, offset) for name, offset in found if offset > above]
     assert len(order) == len(there)
+    assert order.last == (found[-1][1] if found else None)
+    assert (dict.fromkeys(order), "a" in order) == (dict.fromkeys(there), "a" in there)
+    assert order.offset_of("a", -1) == there.get("a", -1)
     assert list(OffsetOrder(reversed(found)).above(-1)) == found
 
 
