@@ -42,7 +42,7 @@ PAGE_ASK_ANEW: PageKind
 PAGE_AHEAD: PageKind
 
 class Request(_message.Message):
-    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "stream_catch_up", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "receive", "descriptions")
+    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "stream_catch_up", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "receive", "describe", "descriptions")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
     INBOX_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +66,7 @@ class Request(_message.Message):
     ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
     RECEIVE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     format: int
     gateway: int
@@ -90,8 +91,9 @@ class Request(_message.Message):
     ask_outcome: AskOutcome
     unsettled: _wire_pb2.Unsettled
     receive: Receive
+    describe: Describe
     descriptions: bool
-    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
+    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., describe: _Optional[_Union[Describe, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "interests", "unregister_interests", "streams", "never_opened", "descriptions", "channels_in_order", "all_unsettled", "kept")
@@ -321,6 +323,16 @@ class AskOutcome(_message.Message):
     ask: int
     def __init__(self, object: _Optional[str] = ..., offset: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
 
+class Describe(_message.Message):
+    __slots__ = ("object", "patch", "ask")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATCH_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    patch: bytes
+    ask: int
+    def __init__(self, object: _Optional[str] = ..., patch: _Optional[bytes] = ..., ask: _Optional[int] = ...) -> None: ...
+
 class Acks(_message.Message):
     __slots__ = ("sessions", "completes", "epoch", "streams")
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -364,7 +376,7 @@ class Inbox(_message.Message):
     def __init__(self, format: _Optional[int] = ..., partition: _Optional[int] = ..., generation: _Optional[int] = ..., gateway: _Optional[int] = ..., number: _Optional[int] = ..., items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat", "stream_page", "stream_fan_out", "there", "became", "noted")
+    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat", "stream_page", "stream_fan_out", "there", "became", "noted", "described")
     FAN_OUT_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
@@ -376,6 +388,7 @@ class Item(_message.Message):
     THERE_FIELD_NUMBER: _ClassVar[int]
     BECAME_FIELD_NUMBER: _ClassVar[int]
     NOTED_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     fan_out: FanOut
     opened: Opened
     answered: Answered
@@ -387,7 +400,8 @@ class Item(_message.Message):
     there: There
     became: Became
     noted: Noted
-    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ...) -> None: ...
+    described: Described
+    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., described: _Optional[_Union[Described, _Mapping]] = ...) -> None: ...
 
 class Newest(_message.Message):
     __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers", "properties", "expires_in_ms")
@@ -564,6 +578,16 @@ class Noted(_message.Message):
     ask: int
     received: _containers.RepeatedCompositeFieldContainer[Unreleased]
     def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., received: _Optional[_Iterable[_Union[Unreleased, _Mapping]]] = ...) -> None: ...
+
+class Described(_message.Message):
+    __slots__ = ("session", "ask", "reason")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    ask: int
+    reason: str
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Closed(_message.Message):
     __slots__ = ("session", "code", "reason")

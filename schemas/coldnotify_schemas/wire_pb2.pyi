@@ -335,7 +335,7 @@ class Bye(_message.Message):
     def __init__(self) -> None: ...
 
 class Publish(_message.Message):
-    __slots__ = ("request", "object", "channel", "version", "incarnation", "payload", "deleted", "id", "expires_at", "to", "priority", "clock_ms")
+    __slots__ = ("request", "object", "channel", "version", "incarnation", "payload", "deleted", "id", "expires_at", "to", "priority", "clock_ms", "describe", "only_describe")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
@@ -348,6 +348,8 @@ class Publish(_message.Message):
     TO_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_FIELD_NUMBER: _ClassVar[int]
+    ONLY_DESCRIBE_FIELD_NUMBER: _ClassVar[int]
     request: int
     object: str
     channel: str
@@ -360,7 +362,9 @@ class Publish(_message.Message):
     to: _containers.RepeatedScalarFieldContainer[str]
     priority: Priority
     clock_ms: int
-    def __init__(self, request: _Optional[int] = ..., object: _Optional[str] = ..., channel: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., id: _Optional[str] = ..., expires_at: _Optional[int] = ..., to: _Optional[_Iterable[str]] = ..., priority: _Optional[_Union[Priority, str]] = ..., clock_ms: _Optional[int] = ...) -> None: ...
+    describe: bytes
+    only_describe: bool
+    def __init__(self, request: _Optional[int] = ..., object: _Optional[str] = ..., channel: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., id: _Optional[str] = ..., expires_at: _Optional[int] = ..., to: _Optional[_Iterable[str]] = ..., priority: _Optional[_Union[Priority, str]] = ..., clock_ms: _Optional[int] = ..., describe: _Optional[bytes] = ..., only_describe: _Optional[bool] = ...) -> None: ...
 
 class AskOutcome(_message.Message):
     __slots__ = ("ask", "object", "offset")

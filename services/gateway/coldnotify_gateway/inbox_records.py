@@ -80,6 +80,9 @@ def _check_item(item: Item) -> None:
                 raise UnreadableInbox("version or incarnation: is out of range")
             if len(said.reason) > REASON_CHARS_MAX:
                 raise UnreadableInbox(f"reason: has {len(said.reason)} characters (at most {REASON_CHARS_MAX})")
+        case "described":
+            if len(item.described.reason) > REASON_CHARS_MAX:
+                raise UnreadableInbox(f"reason: has {len(item.described.reason)} characters")
         case "closed":
             if item.closed.code > CODE_MAX:
                 raise UnreadableInbox(f"code: is {item.closed.code} (at most {CODE_MAX})")

@@ -19,6 +19,8 @@ IDLE_S = 60.0
 """After so long without a record the producer is dropped: its connections, its threads, and the errors that it would
 collect while it is not polled."""
 _POLL_S = 0.2
+Headers = tuple[tuple[str, bytes], ...]
+"""Headers of a record."""
 
 
 class NotWritten(ServiceError):
@@ -58,18 +60,20 @@ class AskedWrites:
             self._asking = asyncio.create_task(self._ask(admin))
         return await asyncio.shield(future)  # others wait for the same answer
 
-    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int, headers: Headers = ()) -> int:
         """Returns the record's offset, once it is durable; -1: Kafka does not say. Raises NotWritten."""
-        return await self._write(self._topics.objects, partition, key, value, timestamp_ms)
+        return await self._write(self._topics.objects, partition, key, value, timestamp_ms, headers)
 
     async def write_request(self, partition: int, key: bytes, value: bytes) -> int:
         """Does the same for a record of the requests topic. Raises NotWritten."""
-        return await self._write(self._topics.requests, partition, key, value, 0)
+        return await self._write(self._topics.requests, partition, key, value, 0, ())
 
-    async def _write(self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+    async def _write(
+        self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int, headers: Headers
+    ) -> int:
         line = await self._line_of_now()
         try:
-            return await line.write(topic, partition, key, value, timestamp_ms)
+            return await line.write(topic, partition, key, value, timestamp_ms, headers)
         except NotWritten:
             if self._line is line:
                 self._line = None  # it may not be usable any more
@@ -121,7 +125,9 @@ class _Line:
         self._under_way = 0
         self._polling: asyncio.Task[None] | None = None
 
-    async def write(self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+    async def write(
+        self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int, headers: Headers
+    ) -> int:
         """Does the same as that of AskedWrites; with timestamp 0 the producer sets the time."""
         loop = asyncio.get_running_loop()
         durable: asyncio.Future[int] = loop.create_future()
@@ -131,7 +137,13 @@ class _Line:
 
         try:
             self._producer.produce(
-                topic, value, key, partition=partition, timestamp=timestamp_ms, on_delivery=on_delivery
+                topic,
+                value,
+                key,
+                partition=partition,
+                timestamp=timestamp_ms,
+                headers=list(headers),
+                on_delivery=on_delivery,
             )
         except (BufferError, KafkaException) as error:
             raise NotWritten(f"Kafka does not take the record: {error}") from None

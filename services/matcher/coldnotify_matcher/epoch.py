@@ -16,5 +16,10 @@ def channels_epoch_of(topic_id: str, partitions: int, counter: int, retention: R
     return _epoch(f"{topic_id}/{partitions}/{counter}/{retention.value}")
 
 
+def requests_epoch_of(topic_id: str) -> int:
+    """Returns the same for the topic of requests, from its id: offsets of requests hold within it."""
+    return _epoch(topic_id)
+
+
 def _epoch(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little") or 1

@@ -10,6 +10,7 @@ from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, ProducedRecord, Rules, Step
 from coldnotify_matcher.engine.tenants.use import Use
+from coldnotify_matcher.epoch import requests_epoch_of
 from coldnotify_matcher.generations import Generations
 from coldnotify_matcher.record_headers import NOTHING_SAID, HeadedObjectRecord, SaidByHeaders
 from coldnotify_matcher.request_records import parse_request
@@ -22,7 +23,7 @@ from coldnotify_matcher.stored_state import StoredState
 _NOTHING_IS_FRESH = 1 << 63
 """Committed offset of objects until this matcher loads the partition: its owner rejects and moves records, not this
 one."""
-_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there", "ask_outcome", "receive"))
+_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there", "ask_outcome", "receive", "describe"))
 """Requests whose answer promises the newest version, or one behind it, or that nothing was published, or a record's
 outcome."""
 
@@ -49,6 +50,7 @@ class MatcherPartition(JobPartition):
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
         if rules is not None:
             self.engine.state.rules = rules
+        self.engine.state.descriptions.follow_requests(requests_epoch_of(cluster.requests_topic_id))
         self._names = names = self.engine.state.rules.topics
         self._objects = names.objects
         self._logs = ChannelLogs(self.engine, cluster.logs)
@@ -82,9 +84,9 @@ class MatcherPartition(JobPartition):
     @property
     def first_not_stored(self) -> int | None:
         """Offset of the first request that a successor has to handle again: its session's record waits, or a kept
-        cursor that it has moved."""
+        cursor that it has moved, or a patch."""
         state = self.engine.state
-        waiting = (state.brief.first_offset, state.kept_cursors.first_offset)
+        waiting = (state.brief.first_offset, state.kept_cursors.first_offset, state.patches.first_offset)
         return min((offset for offset in waiting if offset is not None), default=None)
 
     @property
@@ -123,14 +125,16 @@ class MatcherPartition(JobPartition):
         topic, _, offset, _, key, value, timestamp_ms, said = record
         if topic == self._objects:
             rejected_for, said = (said, None) if said.__class__ is str else ("", said)
-            moved, traceparent, since, removes, urgent, arrival, raw, properties, passed_over = said or NOTHING_SAID
+            moved, traceparent, since, removes, urgent, arrival, raw, properties, passed_over, request = (
+                said or NOTHING_SAID
+            )
             if traceparent and self._traced is not None and self.phase is OwningPhase.OWNED:
                 traceparent = self._traced(record, traceparent)
             # Each is made here, a hundred thousand after a long log: through its class it would take three times as
             # long.
             fields = (
                 key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent, arrival, raw, properties,
-                passed_over,
+                passed_over, request,
             )  # fmt: skip
             if rejected_for:
                 self.engine.intake.reject_object(tuple.__new__(HeadedObjectRecord, fields), rejected_for)
@@ -323,6 +327,7 @@ class MatcherPartition(JobPartition):
         self._stored.load(ends, self.takeover, now_ms, topic_changed=self.requests_topic_changed)
         takeover = self.takeover
         committed = None if takeover is None or not takeover.table_in_epoch else takeover.table_committed
+        self.engine.state.descriptions.begin_requests(ends.requests)
         self.engine.finish_load(
             self._generations.claimed,
             self._cluster.inboxes,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
 from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
+from coldnotify_schemas.description_patches import REQUEST_HEADER
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by
 from coldnotify_schemas.mqtt.kept_properties import PREFIX as PROPERTY_PREFIX
 from coldnotify_schemas.mqtt.kept_properties import read_kept
@@ -38,6 +39,8 @@ class SaidByHeaders(NamedTuple):
     """Its properties for MQTT devices (`kept_properties`); b"" without any."""
     passed_over: int = 0
     """Headers of such properties that say nothing."""
+    request: bytes = b""
+    """The last request whose patch is in a description (`description_patches.request_in`); b"" without one."""
 
 
 NOTHING_SAID = SaidByHeaders()
@@ -59,6 +62,7 @@ class HeadedObjectRecord(NamedTuple):
     raw: bool = False
     properties: bytes = b""
     passed_over: int = 0
+    request: bytes = b""
 
 
 class EndedByHeaders(NamedTuple):
@@ -98,7 +102,7 @@ class HeadersReader:
 def read_headers(headers: Headers) -> SaidByHeaders:
     """Returns the headers of an objects record; a damaged header counts as absent."""
     moved, since, removes, urgent, arrival, raw = False, b"", b"", False, None, False
-    has_properties = False
+    has_properties, request = False, b""
     for name, value in headers:
         if name == MOVED_HEADER:
             moved = True
@@ -114,7 +118,9 @@ def read_headers(headers: Headers) -> SaidByHeaders:
             raw = raw or says_raw(((name, value),))
         elif name.startswith(PROPERTY_PREFIX):
             has_properties = True
-    said = SaidByHeaders(moved, sampled_in(headers), since, removes, urgent, arrival, raw)
+        elif name == REQUEST_HEADER and isinstance(value, bytes):
+            request = value
+    said = SaidByHeaders(moved, sampled_in(headers), since, removes, urgent, arrival, raw, request=request)
     if not has_properties:
         return said
     properties, passed_over = read_kept(headers)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import check_id
+from coldnotify_schemas.description_patches import PATCH_BYTES_MAX
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.mqtt.kept_properties import check_kept
@@ -99,6 +100,11 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
             _check_objects("object", [request.is_there.object])
         case "receive":
             _check_receive(request.receive)
+        case "describe":
+            _check_objects("object", [request.describe.object])
+            if len(request.describe.patch) > PATCH_BYTES_MAX:
+                count = len(request.describe.patch)
+                raise UnreadableState(f"patch: has {count} bytes (at most {PATCH_BYTES_MAX} are allowed)")
         case "ask_outcome":
             _check_objects("object", [request.ask_outcome.object])
         case "catch_up" if request.catch_up.page > PAGE_MAX:

@@ -63,6 +63,7 @@ class FromMatcher:
         self._requests = requests
         self._recovery = recovery
         self._from_device = from_device
+        self._publishing = publishing
         self._counters = counters
         self._of_session: dict[str, _Handle] = {
             "opened": lambda session, item, now_s: self._on_opened(session, item.opened, now_s),
@@ -75,6 +76,7 @@ class FromMatcher:
             "there": lambda session, item, now_s: publishing.on_there(
                 session, item.there.ask, now_s, there=item.there.there
             ),
+            "described": self._on_described,
             "noted": lambda session, item, now_s: from_device.on_noted(session, item.noted, now_s),
             "became": lambda session, item, _now_s: publishing.on_became(session, item.became.outcome),
         }
@@ -206,6 +208,10 @@ class FromMatcher:
         if session.device is not None:
             outputs += self._from_device.read(session, session.device, now_s)
         return outputs
+
+    def _on_described(self, session: Identified, item: Item, now_s: float) -> list[Output]:
+        outputs = self._publishing.on_described(session, item.described, now_s)
+        return outputs if session.device is None else outputs + self._from_device.on_results(session, now_s)
 
     def _on_closed(self, session: Identified, closed: Closed, now_s: float) -> list[Output]:
         if closed.code == CloseCode.ABOVE_AGREEMENT and session.opened:

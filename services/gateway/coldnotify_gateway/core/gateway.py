@@ -510,7 +510,10 @@ class Gateway:
             outputs += self._recovery.again(connection, now_s)
         if connection.channels is not None and connection.channels.due_s <= now_s:
             outputs += self._requests.channels_again(connection, now_s)
+        publish_was_due = connection.publish_due_s <= now_s
         outputs += self._publishing.on_due(connection, now_s)
+        if publish_was_due and connection.device is not None:
+            outputs += self._from_device.on_results(connection, now_s)
         if connection.device is not None and self._connections.by_peer.get(connection.peer) is connection:
             outputs += self._from_device.on_due(connection, now_s)
         return outputs

@@ -71,6 +71,9 @@ class Limits:
     is_there_s: float = 5.0
     """A publish of an object that may exceed the agreed number is admitted if no matcher has answered within this time
     whether the object exists. In a working service the answer takes a few hundredths of it."""
+    describe_s: float = 10.0
+    """A publish with a patch of its object's description is refused for now if no matcher has merged it within this
+    time: it is away, or of release 0.1.0, which knows no patches."""
     acks_s: float = 1.0
     """Time for which Acks are collected into one request."""
     beat_s: float = BEAT_S - TICK_S

@@ -13,6 +13,7 @@ from coldnotify_schemas.internal_pb2 import (
     Beat,
     CatchUp,
     CheckDigest,
+    Describe,
     IsThere,
     Leave,
     Open,
@@ -223,6 +224,13 @@ class RequestMaker:
         self._timers.look_at(session, now_s)
         return self._request(session, is_there=IsThere(object=object_, ask=ask))
 
+    def describe(self, session: Identified, object_: str, patch: bytes, now_s: float) -> Output:
+        """Makes a Describe, which merges a patch into this object's description. The client's publish of it waits for
+        the answer, and is refused for now if none comes within `describe_s`."""
+        ask = session.publishes.ask(now_s + self._limits.describe_s, describes=True)
+        self._timers.look_at(session, now_s)
+        return self._request(session, describe=Describe(object=object_, patch=patch, ask=ask))
+
     def ask_outcome(self, session: Identified, object_: str, offset: int, ask: int) -> Output:
         """Makes an AskOutcome, which asks for the outcome of the version at this offset in Kafka. `ask` is the
         client's."""
@@ -323,6 +331,7 @@ class RequestMaker:
         leave: Leave | None = None,
         unsettled: Unsettled | None = None,
         receive: Receive | None = None,
+        describe: Describe | None = None,
     ) -> Output:
         request = Request(
             format=FORMAT,
@@ -344,6 +353,7 @@ class RequestMaker:
             leave=leave,
             unsettled=unsettled,
             receive=receive,
+            describe=describe,
             descriptions=(register is not None or sync is not None) and session.descriptions,
         )
         return self._produce(session.view, session.key, request)

@@ -12,6 +12,10 @@ answer is the same version. A publish without a request number is never resent, 
 While a domain's tenant has as many objects as were agreed, the matcher is asked for each publish if its object exists.
 A new object is refused. If no answer arrives in time, the publish is admitted, because one object too many is better
 than an existing object that cannot be published.
+
+A publish may have a patch of its object's description. The matcher merges it, and answers once that is durable; only
+then the rest is written. So whoever is told the version finds the description in force. A patch that the matcher
+refuses refuses its publish, and no other.
 """
 
 from __future__ import annotations
@@ -21,7 +25,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from coldnotify_common.security.publish_rights import NotGranted
 from coldnotify_schemas.arrival_versions import arrival_header
 from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
+from coldnotify_schemas.description_patches import parse_description_patch
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
+from coldnotify_schemas.internal_pb2 import Described
 from coldnotify_schemas.names import InvalidName, check_object, object_key
 from coldnotify_schemas.priority import PRIORITY_HEADER, priority_header
 from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
@@ -155,7 +161,7 @@ class Publishing:
         if too_much is not None:
             own.refuse(publish.request)
             return self._refuse_at_once(session, publish, *too_much, now_s)
-        own.waiting.append(WaitingPublish(publish, admitted))
+        own.waiting.append(WaitingPublish(publish, admitted, described=not publish.describe))
         return self._begin_next(session, now_s) if len(own.waiting) == 1 else []
 
     def _by_our_clock(self, session: Identified, publish: Publish, now_s: float) -> list[Output] | None:
@@ -185,20 +191,24 @@ class Publishing:
         outputs: list[Output] = []
         while (taken := own.take_published()) is not None:
             publish, offset = taken
-            self._counters.publishes["published"] += 1
-            if session.device is not None:
-                outputs.append(Send(session.peer, session.device.published(publish.request)))
-            elif publish.request:
-                published = Published(request=publish.request, offset=offset)
-                outputs.append(Send(session.peer, [plain(GatewayFrame(published=published), session.dialect.encode)]))
+            outputs += self._published(session, publish, offset)
         if (reason := own.failure()) is not None:
             return outputs + self._refuse_all(session, reason, RETRY_MS)
         return outputs + self._begin_next(session, now_s)
 
+    def _published(self, session: Identified, publish: Publish, offset: int) -> list[Output]:
+        self._counters.publishes["published"] += 1
+        if session.device is not None:
+            return [Send(session.peer, session.device.published(publish.request))]
+        if not publish.request:
+            return []
+        published = Published(request=publish.request, offset=offset)
+        return [Send(session.peer, [plain(GatewayFrame(published=published), session.dialect.encode)])]
+
     def on_there(self, session: Identified, asked: int, now_s: float, *, there: bool) -> list[Output]:
         """Handles the matcher's answer about the object that this question asked for."""
         own = session.publishes
-        if own.due_s == NEVER_S or own.asked != asked:
+        if own.due_s == NEVER_S or own.asked != asked or own.describes:
             return []  # the answer is late, or a repetition
         own.answered()
         publish = own.waiting[0].publish
@@ -207,6 +217,23 @@ class Publishing:
             if too_much is not None:
                 return self._refuse_all(session, *too_much)
         return self._admit_first(session, now_s)
+
+    def on_described(self, session: Identified, said: Described, now_s: float) -> list[Output]:
+        """Handles the matcher's answer about the patch of the first publish."""
+        own = session.publishes
+        if own.due_s == NEVER_S or own.asked != said.ask or not own.describes:
+            return []  # the answer is late, or a repetition
+        own.answered()
+        first = own.waiting[0]
+        if said.reason:
+            refused = own.take_next()
+            assert refused is not None
+            return self._refuse(session, refused, said.reason, 0) + self._begin_next(session, now_s)
+        if not first.publish.only_describe:
+            own.change_first(first._replace(described=True))
+            return self._begin_next(session, now_s)
+        own.take_next()
+        return self._published(session, first.publish, 0) + self._begin_next(session, now_s)
 
     def on_ask(self, session: Identified, asked: AskOutcome, now_s: float) -> list[Output]:
         """Handles a client's question about the outcome of a version, published by itself or by another in its
@@ -236,10 +263,14 @@ class Publishing:
         return [Send(session.peer, [plain(GatewayFrame(outcome=outcome), session.dialect.encode)])]
 
     def on_due(self, session: Identified, now_s: float) -> list[Output]:
-        """Admits the first publish if the matcher has not answered about its object in time."""
+        """Admits the first publish if the matcher has not answered about its object in time; if it has not answered
+        about its patch, refuses it for now."""
         if session.publish_due_s > now_s:
             return []
         session.publishes.answered()
+        if session.publishes.describes:
+            words = "describe: the service has not answered (a matcher of release 0.1.0 knows no patches)"
+            return self._refuse_all(session, words, RETRY_MS)
         return self._admit_first(session, now_s)
 
     def _begin_next(self, session: Identified, now_s: float) -> list[Output]:
@@ -247,15 +278,17 @@ class Publishing:
         own = session.publishes
         if own.under_way or not own.waiting:
             return []
-        publish, admitted = own.waiting[0]
+        publish, admitted, described = own.waiting[0]
         if not admitted:
             if self._is_full(session, publish):
                 return [self._requests.is_there(session, publish.object, now_s)]
             return self._admit_first(session, now_s)
+        if not described:
+            return [self._requests.describe(session, publish.object, publish.describe, now_s)]
         records: list[PublishRecord] = []
         size_bytes = 0
-        for number, (publish, admitted) in enumerate(own.waiting, own.first):
-            if not admitted:
+        for number, (publish, admitted, described) in enumerate(own.waiting, own.first):
+            if not admitted or not described:
                 break
             record = self._publication(session, number, publish)
             size_bytes += len(record.key) + len(record.value)
@@ -271,7 +304,7 @@ class Publishing:
         too_much = self._ask(session, publish)
         if too_much is not None:
             return self._refuse_all(session, *too_much)
-        own.waiting[0] = WaitingPublish(publish, admitted=True)
+        own.change_first(own.waiting[0]._replace(admitted=True))
         return self._begin_next(session, now_s)
 
     def _is_full(self, session: Identified, publish: Publish) -> bool:
@@ -282,7 +315,7 @@ class Publishing:
 
     def _ask(self, session: Identified, publish: Publish) -> AboveAgreement | None:
         size_bytes = len(session.domain) + len(session.group) + len(publish.object or publish.channel) + 2
-        return self._agreements.ask(session.domain, size_bytes + len(publish.payload))
+        return self._agreements.ask(session.domain, size_bytes + len(publish.payload) + len(publish.describe))
 
     def _refuse_all(self, session: Identified, reason: str, retry_ms: int) -> list[Output]:
         """Refuses the first publish, and with it those that wait after it."""
@@ -322,7 +355,12 @@ class Publishing:
                 return "publish: says either an object or a channel"
             if publish.priority not in (PRIORITY_NORMAL, PRIORITY_HIGH):
                 return f"{PRIORITY_HEADER}: is {publish.priority}, which this release does not know"
-            if publish.channel:
+            if publish.describe or publish.only_describe:
+                _check_patch(publish)
+            if publish.only_describe:
+                check_object(publish.object)
+                session.publish_right.publisher("object", publish.object, session.client)
+            elif publish.channel:
                 self._message(session, publish)
                 session.publish_right.publisher("channel", publish.channel, session.client)
             else:
@@ -386,6 +424,17 @@ class Publishing:
             check_message(publish.payload),
             tuple(message_headers(headers)),
         )
+
+
+def _check_patch(publish: Publish) -> None:
+    """Raises InvalidRecord for a patch that no description can take."""
+    if publish.channel:
+        raise InvalidRecord("describe: is for objects")
+    if not publish.describe:
+        raise InvalidRecord("describe: is missing")
+    if publish.only_describe and (publish.payload or publish.deleted or publish.HasField("version")):
+        raise InvalidRecord("only_describe: the publish says a version, too")
+    parse_description_patch(publish.describe)
 
 
 def _is_high(publish: Publish) -> bool:

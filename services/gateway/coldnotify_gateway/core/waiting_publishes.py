@@ -23,6 +23,8 @@ class WaitingPublish(NamedTuple):
     publish: Publish
     admitted: bool
     """False: the matcher is asked first whether its object exists."""
+    described: bool = True
+    """False: the matcher merges its patch of the object's description first."""
 
 
 class Result(NamedTuple):
@@ -54,6 +56,8 @@ class SessionPublishes:
     """Quota of questions about outcomes."""
     due_s: float = NEVER_S
     """Deadline for the answer about an object; NEVER_S: no answer is expected."""
+    describes: bool = False
+    """That answer is about a patch of its description."""
     refusals: float = 0.0
     """Number of recent refusals, which decays with time."""
     refused_s: float = 0.0
@@ -111,11 +115,16 @@ class SessionPublishes:
         self.refused_s = now_s
         return self.refusals > PUBLISHES_UNANSWERED_MAX
 
-    def ask(self, due_s: float) -> int:
-        """Begins a question about the first publish's object, and returns the question's number."""
+    def ask(self, due_s: float, *, describes: bool = False) -> int:
+        """Begins a question about the first publish's object, and returns the question's number. `describes`: it has
+        a patch merged."""
         self.asked += 1
-        self.due_s = due_s
+        self.due_s, self.describes = due_s, describes
         return self.asked
+
+    def change_first(self, first: WaitingPublish) -> None:
+        """Notes what is done of the first publish."""
+        self.waiting[0] = first
 
     def answered(self) -> None:
         """Ends the wait, after the matcher's answer or after the deadline."""

@@ -8,7 +8,7 @@ from coldnotify_gateway.core.mqtt.device import SUBSCRIBES_UNANSWERED_MAX
 from coldnotify_gateway.core.mqtt.device_publishes import AGAIN_S
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.interests import filter_hash
-from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
+from coldnotify_schemas.internal_pb2 import Closed, Described, Item, Opened
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import (
     Auth,
@@ -463,6 +463,37 @@ def test_retain_is_an_object_and_its_absence_a_channel(bench: MqttBench) -> None
     assert b'"deleted":true' in bench.publications[2].value.replace(b" ", b"")
     assert bench.publications[0].headers[-2:] == (("coldnotify-arrival", b""), ("mqtt-qos", b"1"))
     assert [one.packet_id for one in wire.packets() if isinstance(one, PubAck)] == [3, 4]
+
+
+def a_description(packet_id: int, patch: str, *, retain: bool = True) -> Publish:
+    properties = Properties(user_properties=(("describe", patch), ("unit", "K")))
+    return Publish("a/b", b"21", 1, retain, packet_id=packet_id, properties=properties)
+
+
+def test_a_retained_publish_describes_its_object_before_its_value_is_written(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    bench.send(wire, a_description(3, '{"Kind":"lamp"}'), a_description(4, "not for objects", retain=False))
+    (asked,) = bench.take_requests("describe")
+    assert (asked.describe.object, asked.describe.patch) == ("a/b", b'{"Kind":"lamp"}')
+    assert not bench.publications
+    bench.inbox(Item(described=Described(session=session.number, ask=asked.describe.ask)))
+    assert [name for name, _ in bench.publications[0].headers][-2:] == ["mqtt-qos", "mqtt-user-unit"]
+    answer(bench, 10)
+    assert bench.publications[1].topic == TopicNames().channels_1d
+    answer(bench, 11)
+    assert [one.packet_id for one in wire.packets() if isinstance(one, PubAck)] == [3, 4]
+
+
+def test_a_wrong_patch_refuses_its_publish_alone(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    bench.send(wire, a_description(3, "[]"), a_description(4, '{"a":1}'), a_publish(5))
+    (asked,) = bench.take_requests("describe")
+    refused = Described(session=session.number, ask=asked.describe.ask, reason="description: has 65 keys")
+    bench.inbox(Item(described=refused))
+    answer(bench, 10)
+    said = [(one.packet_id, one.reason) for one in wire.packets() if isinstance(one, PubAck)]
+    expected = [ReasonCode.PAYLOAD_FORMAT_INVALID, ReasonCode.NOT_AUTHORIZED, ReasonCode.SUCCESS]
+    assert said == list(zip((3, 4, 5), expected, strict=True))
 
 
 def test_puback_comes_after_kafka_in_order(bench: MqttBench) -> None:

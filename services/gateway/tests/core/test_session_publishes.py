@@ -13,7 +13,7 @@ from coldnotify_gateway.core.session_publishes import PAUSE_S, RETRY_MS
 from coldnotify_schemas.arrival_versions import arrival_header
 from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.internal_pb2 import Became, Item, There
+from coldnotify_schemas.internal_pb2 import Became, Described, Item, There
 from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, PUBLISHES_UNANSWERED_MAX
 from coldnotify_schemas.topics import TopicNames
@@ -314,6 +314,8 @@ DOORS = {
     "publish": lambda name: Publish(request=1, object=name, version=1, payload=b"1"),
     "delete": lambda name: Publish(request=1, object=name, version=1, deleted=True),
     "send": lambda name: message(1, name),
+    "describe": lambda name: Publish(request=1, object=name, version=1, describe=b'{"a":1}'),
+    "describe alone": lambda name: Publish(request=1, object=name, describe=b'{"a":1}', only_describe=True),
 }
 
 
@@ -337,11 +339,12 @@ def test_a_session_publishes_to_the_names_of_its_right(door: str, right: Publish
     wire = bench.live()
     publish(bench, wire, DOORS[door](name))
     answers = refusals(wire)
-    assert [one.key.decode() for one in bench.publications] == ([] if words else [f"animal.observer/region-1/{name}"])
+    written = [one.key.decode().removeprefix("animal.observer/region-1/") for one in bench.publications]
+    described = [one.describe.object for one in bench.take_requests() if one.HasField("describe")]
+    assert (described if "describe" in door else written) == ([] if words else [name])
     if words:
         assert words in answers[0].reason
         assert not answers[0].retry_after_ms, "it has to be corrected"
-    bench.take_requests()
     ask(bench, wire, 7, name)
     assert bool(bench.take_requests()) == (not words)
     assert [words in frame.outcome.reason for frame in wire.take()] == ([True] if words else [])
@@ -606,3 +609,93 @@ def test_questions_have_a_bound_and_are_for_who_may_publish() -> None:
     bench.gateway.sessions()[0].publish_right = NO_NAME
     ask(bench, wire, 1000)
     assert "no right" in wire.take()[0].outcome.reason
+
+
+# --- patches of descriptions
+
+
+def described(bench: GatewayBench, ask: int, reason: str = "") -> None:
+    bench.inbox(Item(described=Described(session=1, ask=ask, reason=reason)))
+
+
+def patches(bench: GatewayBench) -> list[tuple[str, bytes, int]]:
+    asked = [one.describe for one in bench.take_requests() if one.HasField("describe")]
+    return [(one.object, one.patch, one.ask) for one in asked]
+
+
+def describing(request: int, patch: bytes = b'{"a":1}', **said: object) -> Publish:
+    return Publish(**{"request": request, "object": "lamp", "version": request, "describe": patch} | said)  # type: ignore[arg-type]
+
+
+def only_describing(request: int, patch: bytes = b'{"a":1}') -> Publish:
+    return Publish(request=request, object="lamp", describe=patch, only_describe=True)
+
+
+def test_a_value_is_written_once_its_patch_is_durable_and_in_the_order_of_the_publishes() -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, message(1), describing(2), message(3), only_describing(4, b'{"b":null}'), message(5))
+    assert patches(bench) == []
+    answer(bench, 10)
+    assert patches(bench) == [("lamp", b'{"a":1}', 1)]
+    assert len(bench.publications) == 1
+    described(bench, 1)
+    assert len(bench.publications) == 2
+    answer(bench, 11)
+    answer(bench, 12)
+    assert patches(bench) == [("lamp", b'{"b":null}', 2)]
+    assert len(bench.publications) == 3
+    described(bench, 2)
+    answer(bench, 13)
+    assert [frame.published.request for frame in wire.take()] == [1, 2, 3, 4, 5]
+
+
+def test_a_refused_patch_refuses_its_publish_and_no_other() -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, describing(1), message(2))
+    described(bench, 1, "description: has 65 keys (at most 64 are allowed)")
+    (said,) = refusals(wire)
+    assert (said.request, said.retry_after_ms) == (1, 0)
+    assert said.reason.startswith("description: ")
+    assert [one.topic for one in bench.publications] == [TOPICS.channels[1]]
+    answer(bench, 5)
+    assert [frame.published.request for frame in wire.take()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (describing(1, b"[]"), "patch: "),
+        (describing(1, b'{"a": {}}'), "description: "),
+        (Publish(request=1, channel="tasks", id="x", describe=b"{}"), "describe: "),
+        (Publish(request=1, object="lamp", only_describe=True), "describe: "),
+        (describing(1, only_describe=True), "only_describe: "),
+        (Publish(request=1, object="", describe=b"{}", only_describe=True), "publish: "),
+    ],
+)
+def test_a_wrong_patch_is_refused_at_once(said: Publish, reason: str) -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, said)
+    (refused,) = refusals(wire)
+    assert refused.retry_after_ms == 0
+    assert refused.reason.startswith(reason)
+    assert patches(bench) == []
+
+
+def test_a_matcher_that_knows_no_patches_loses_none() -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, describing(1), message(2))
+    bench.later(Limits().describe_s + 1)
+    assert [(one.request, one.retry_after_ms > 0) for one in refusals(wire)] == [(1, True), (2, True)]
+    assert not bench.publications
+    described(bench, 1)
+    assert not bench.publications, "the answer is late"
+    publish(bench, wire, describing(1), message(2))
+    assert [ask for _, _, ask in patches(bench)] == [1, 2]
+    described(bench, 2)
+    answer(bench, 6)
+    answer(bench, 7)
+    assert [frame.published.request for frame in wire.take()] == [1, 2]

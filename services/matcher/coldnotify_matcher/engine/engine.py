@@ -37,6 +37,7 @@ from coldnotify_matcher.engine.inputs.followed_logs import FollowedLogs
 from coldnotify_matcher.engine.inputs.intake import Intake
 from coldnotify_matcher.engine.inputs.loading import Loading
 from coldnotify_matcher.engine.inputs.operating import Operating
+from coldnotify_matcher.engine.inputs.patch_requests import PatchRequests
 from coldnotify_matcher.engine.inputs.removal_intake import RemovalIntake
 from coldnotify_matcher.engine.inputs.requests import RequestHandler
 from coldnotify_matcher.engine.objects.history import History
@@ -83,6 +84,7 @@ class Engine:
         self.ahead = EvaluatedAhead(self.state)
         self._forgetting = Forgetting(self.state, self._outbox)
         self.operating = Operating(self.state, self._forgetting)
+        self._describing = PatchRequests(self.state)
         self._requests = RequestHandler(
             self.state,
             index,
@@ -91,6 +93,7 @@ class Engine:
             ChannelRequests(self.state, catching_up),
             self.operating,
             self.history,
+            self._describing,
         )
         self._upkeep = Upkeep(self.state)
         self.inventory = Inventory(self.state)
@@ -166,6 +169,7 @@ class Engine:
         """Fan out publishes that were held until now; go on with pages of channels and with sets that sessions wait
         for. These go on until the turn is `spent`; then `unfinished` is true if there are more."""
         self.state.spent = spent
+        self._describing.flush(now_ms)
         self.conflation.flush(now_ms)
         self.channels.flush(now_ms)
         self._paging.settle(now_ms)
@@ -175,6 +179,8 @@ class Engine:
     def take_step(self, now_ms: int) -> Step:
         """Returns all outputs since the last step."""
         self._repairs.write()
+        for record in self.state.patches.take_records(self.state.rules.topics.objects, self.state.partition):
+            self._outbox.write(record)
         self._forgetting.forget_expired()
         self._wills.write(now_ms)
         self._records.write_changed(now_ms)

@@ -8,6 +8,9 @@ that it has lost the partition, this holds without any lock (docs/adr/0030-descr
    still served then, nobody had claimed it, and the base of the merge contains all acknowledged changes.
 3. The record is written. A matcher that has claimed the partition since has a later time, and outdoes a late record.
 4. The ends are requested again. If the partition is still served, the record precedes any claim of another.
+
+Patches of the same description that clients publish wait meanwhile, and a change waits for those that are being written
+(engine/objects/patches.py).
 """
 
 import asyncio
@@ -37,8 +40,9 @@ from coldnotify_schemas.records import InvalidRecord
 from coldnotify_streams.core.partition_progress import OwningPhase
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_matcher.asked_writes import LogEnd, NotWritten
+from coldnotify_matcher.asked_writes import Headers, LogEnd, NotWritten
 from coldnotify_matcher.engine.objects.description_store import NEVER, StoredDescription
+from coldnotify_matcher.engine.objects.patches import Place
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, partition_for, show_description
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
@@ -48,6 +52,8 @@ CHANGE_S = 8.0
 """For one change, from its arrival to its answer. The HTTP service waits for 10 s by default."""
 CHANGES_MAX = 1_000
 """Maximum of changes under way, or waiting for another of the same object; half of them for one domain."""
+MADE_S = 0.02
+"""Patches that are being written are in the log within a step."""
 LOOK_AGAIN_S = 0.25
 """A bell may be gone with its worker."""
 NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
@@ -64,7 +70,7 @@ class DescriptionWrites(Protocol):
     async def end(self, admin: AdminClient, partition: int) -> LogEnd:
         """Returns the partition's end, requested after this call. Raises KafkaUnavailable."""
 
-    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int, headers: Headers = ()) -> int:
         """Returns the record's offset, once it is durable; -1: Kafka does not say. Raises NotWritten."""
 
 
@@ -96,6 +102,10 @@ class _Known(NamedTuple):
     version: int
     offset: int
     """Offset of the record that made it what it is."""
+    headers: Headers = ()
+    """Headers of a record that is made from it."""
+    is_made: bool = False
+    """True if patches have made another one, which is not in the log yet."""
 
     @classmethod
     def of(cls, described: StoredDescription | None) -> "_Known":
@@ -127,6 +137,11 @@ class _Change(NamedTuple):
     def key(self) -> str:
         """Key of the description's records."""
         return description_key(self.domain, self.group, self.name)
+
+    @property
+    def place(self) -> Place:
+        """The object's group, and its name."""
+        return f"{self.domain}/{self.group}", self.name
 
 
 class DescriptionEndpoints:
@@ -203,28 +218,44 @@ class DescriptionEndpoints:
 
     async def _change(self, change: _Change, tried: "_Tried") -> dict[str, Any]:
         """Change it, and wait until the change is in force, or was before a newer one. Raises what _changed answers."""
+        patches = partition_for(self._current, change.domain, change.group).engine.state.patches
+        patches.begin_change(change.place)
+        try:
+            return await self._change_alone(change, tried)
+        finally:
+            patches.end_change(change.place)
+
+    async def _change_alone(self, change: _Change, tried: "_Tried") -> dict[str, Any]:
+        """Does it while patches of this description wait."""
         key = change.key.encode()
         while True:
             now_ms = self._now_ms()
             partition = await self._read_up(change)
+            if not partition.engine.state.patches.is_changing(change.place):
+                raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was loaded anew meanwhile")
             epoch = partition.engine.state.epoch
             before = await self._known(partition, change)
+            if before.is_made:
+                await asyncio.sleep(MADE_S)
+                continue
             shown = before.shown(epoch)
             if change.if_revision is not None and change.if_revision != (shown["revision"] or NO_REVISION):
                 raise _Conflict(shown)
             description = change.make(before.description)
             version = max(now_ms, before.version + 1)
             tried.outcome = MAY_BE_WRITTEN
-            offset = await self._log.write(partition.number, key, encode_description_record(description), version)
+            value = encode_description_record(description)
+            offset = await self._log.write(partition.number, key, value, version, before.headers)
             if await self._read_up(change) is not partition:
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was loaded anew meanwhile")
             after = await self._known(partition, change)
-            if after.version < version or (after.version > version and offset < 0):
-                raise web.HTTPServiceUnavailable(text="the record is not where Kafka has put it")
-            if after.version > version and after.offset < offset:
-                # A producer wrote to Kafka meanwhile, with a higher timestamp: this one was never in force.
+            if after.headers != before.headers or (after.version > version and after.offset < offset):
+                # A producer wrote to Kafka meanwhile, with a higher timestamp, or a patch was merged: this one was
+                # never in force.
                 tried.outcome = NOT_WRITTEN
                 continue
+            if after.version < version or (after.version > version and offset < 0):
+                raise web.HTTPServiceUnavailable(text="the record is not where Kafka has put it")
             revision = after.offset if after.version == version else offset
             about = {"domain": change.domain, "group": change.group, "object": change.name}
             place = {"partition": partition.number, "offset": offset if offset >= 0 else None}
@@ -236,7 +267,10 @@ class DescriptionEndpoints:
         def look() -> _Known:
             with self._look.lock():
                 group = f"{change.domain}/{change.group}"
-                return _Known.of(partition.engine.state.descriptions.of(group, change.name))
+                state = partition.engine.state
+                known = _Known.of(state.descriptions.of(group, change.name))
+                headers, is_made = state.patches.headers_of(change.key), state.patches.is_made(change.place)
+                return known._replace(headers=headers, is_made=is_made)
 
         return await asyncio.to_thread(look)
 

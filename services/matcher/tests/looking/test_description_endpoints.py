@@ -14,6 +14,7 @@ import pytest
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
 from coldnotify_matcher.looking.description_endpoints import DescriptionEndpoints, routes
+from coldnotify_schemas.internal_pb2 import Describe, Open
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.partition_progress import OwningPhase
@@ -43,11 +44,14 @@ class Log:
         self.before_end()
         return LogEnd(self.bench.log.end(TOPICS.objects), self.bench.log.end(TOPICS.sessions))
 
-    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+    async def write(
+        self, partition: int, key: bytes, value: bytes, timestamp_ms: int, headers: tuple[tuple[str, bytes], ...] = ()
+    ) -> int:
         await asyncio.sleep(0)  # others may come meanwhile
         self.before_write()
         assert partition == PARTITION
-        offset = self.bench.log.append(TOPICS.objects, key, value, timestamp_ms=timestamp_ms).offset
+        log = self.bench.log
+        offset = log.append(TOPICS.objects, key, value, timestamp_ms=timestamp_ms, headers=headers).offset
         self.after_write()
         with self._lock:
             self.bench.settle()
@@ -109,6 +113,18 @@ def test_a_description_is_put_patched_read_and_deleted(matcher: Matcher) -> None
     last = matcher.bench.log.records[TOPICS.objects][-1]
     assert (last.key, last.value) == (f"describe:{PREFIX}o".encode(), b'{"description":null}')
     assert last.timestamp_ms == gone["version"]
+
+
+def test_a_change_of_what_clients_have_patched_keeps_their_last_request(matcher: Matcher) -> None:
+    bench = matcher.bench
+    bench.request(1, "lamp", open=Open(ask=1, register=["door"]))
+    bench.request(1, "lamp", describe=Describe(object="o", patch=b'{"Level":1}', ask=1))
+    bench.settle()
+    assert matcher.ok("PATCH", body={"Room": 410})["description"] == {"Level": 1, "Room": 410}
+    first, second = bench.log.records[TOPICS.objects]
+    assert first.said.request == second.said.request
+    assert first.said.request
+    assert not bench.engine.state.patches.is_changing((f"{DOMAIN}/{GROUP}", "o"))
 
 
 def test_a_patch_of_an_object_that_has_none_makes_one(matcher: Matcher) -> None:

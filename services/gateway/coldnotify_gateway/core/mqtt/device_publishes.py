@@ -2,23 +2,28 @@
 
 A retained PUBLISH is a version of the object of its topic, by arrival; a PUBLISH without retain is a message of the
 channel of its topic. Where Kafka or an agreement refuses one for now, nothing is answered and nothing more is read: it
-is published again, with all that come after it, for at most AGAIN_S.
+is published again, with all that come after it, for at most AGAIN_S. A retained one may describe its object, too: its
+user property DESCRIBE is not kept, but merged.
 """
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from coldnotify_schemas.description_patches import parse_description_patch
 from coldnotify_schemas.filters import can_be_said
 from coldnotify_schemas.mqtt.kept_properties import Header, TooManyProperties, headers_of_publish
 from coldnotify_schemas.mqtt.packets import Publish as PublishPacket
 from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX
-from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord
 from coldnotify_schemas.wire_pb2 import Publish
+from msgspec.structs import replace
 
 from coldnotify_gateway.core.timers import NEVER_S
 
+DESCRIBE = "describe"
+"""The user property of a retained PUBLISH with a JSON merge patch of its object's description."""
 AGAIN_S = 30.0
 """Time for which a publish is tried again."""
 
@@ -57,7 +62,12 @@ def fault_of(packet: PublishPacket, object_bytes_max: int = PAYLOAD_BYTES_MAX) -
         words = f"payload: has {len(packet.payload)} bytes (at most {size_max} are allowed)"
         return Wrong(ReasonCode.PACKET_TOO_LARGE, words)
     try:
-        headers_of_publish(packet)
+        if patch := patch_in(packet):
+            parse_description_patch(patch)
+    except InvalidRecord as error:
+        return Wrong(ReasonCode.PAYLOAD_FORMAT_INVALID, f"{DESCRIBE}: {error}")
+    try:
+        headers_of_publish(_without_patch(packet))
     except TooManyProperties as error:
         return Wrong(ReasonCode.PACKET_TOO_LARGE, str(error))
     return None
@@ -74,12 +84,28 @@ def publish_of(packet: PublishPacket, request: int, wall_ms: int = 0) -> Publish
         payload=packet.payload,
         deleted=packet.retain and not packet.payload,
         expires_at=expires_at,
+        describe=patch_in(packet),
     )
+
+
+def patch_in(packet: PublishPacket) -> bytes:
+    """Returns the patch of its object's description that a retained PUBLISH has; b"": none."""
+    said = [value for name, value in packet.properties.user_properties if name == DESCRIBE] if packet.retain else []
+    return said[-1].encode() if said else b""
+
+
+def _without_patch(packet: PublishPacket) -> PublishPacket:
+    """Returns the packet as those are told it who have its topic."""
+    properties = packet.properties
+    others = tuple((name, value) for name, value in properties.user_properties if name != DESCRIBE)
+    if not packet.retain or len(others) == len(properties.user_properties):
+        return packet
+    return replace(packet, properties=replace(properties, user_properties=others))
 
 
 def _headers(packet: PublishPacket) -> tuple[Header, ...]:
     try:
-        return headers_of_publish(packet)
+        return headers_of_publish(_without_patch(packet))
     except TooManyProperties:
         return ()  # it is refused
 

@@ -63,16 +63,19 @@ class DescriptionIntake:
             followed = group in state.members.groups
             before = state.members.groups.description(group, name) if followed else None
             try:
-                change = state.descriptions.take(group, name, record.value, record.timestamp_ms, record.offset)
+                change = state.descriptions.take(
+                    group, name, record.value, record.timestamp_ms, record.offset, record.request
+                )
                 if change is not None and followed:
                     changes = state.members.described(group, name, before, record.offset)
                     self._conflation.described(group, name, record.offset, now_ms, changes)
             finally:
+                state.patches.read_back(group, name)
                 described = state.descriptions.of(group, name)
                 if described is not None:
                     self._repairs.look_at_description(f"{KEY_PREFIX}{group}/{name}", described)
             return
         if not merged:
-            state.descriptions.keep(group, name, record.value, record.timestamp_ms, record.offset)
+            state.descriptions.keep(group, name, record.value, record.timestamp_ms, record.offset, record.request)
         if record.offset >= state.replay_from:
             understood(record.value, record.timestamp_ms)

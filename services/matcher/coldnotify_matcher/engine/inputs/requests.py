@@ -15,6 +15,7 @@ from coldnotify_matcher.engine.inputs.kept_opening import KeptOpening
 from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
 from coldnotify_matcher.engine.inputs.opening import Opening
 from coldnotify_matcher.engine.inputs.operating import Operating
+from coldnotify_matcher.engine.inputs.patch_requests import PatchRequests
 from coldnotify_matcher.engine.inputs.receiving import Receiving
 from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
@@ -58,6 +59,7 @@ class RequestHandler:
         channels: ChannelRequests,
         operating: Operating,
         history: History,
+        describing: PatchRequests,
     ) -> None:
         self._state = state
         self._conflation = conflation
@@ -86,6 +88,7 @@ class RequestHandler:
                 asked.client, asked.session, asked.body.check_digest
             ),
             "receive": lambda asked: receiving.on_receive(*asked.where, asked.body.receive, asked.now_ms),
+            "describe": lambda asked: describing.on_describe(*asked.where, asked.body.describe, asked.now_ms),
             "is_there": self._on_is_there,
             "ask_outcome": self._on_ask_outcome,
             "leave": lambda asked: streams.on_leave(asked.client, asked.body.leave, asked.offset),
@@ -112,6 +115,7 @@ class RequestHandler:
             handled += 1
             self._state.at = self._state.rules.topics.requests, offset
             self._state.wills.handles(offset)
+            self._state.descriptions.handles(offset)
             if offset not in opens.superseded:
                 self._on_request(offset, request, now_ms, first_open=offset in opens.first)
                 continue

@@ -1,5 +1,8 @@
 """The descriptions of a partition's objects. Records merge by the highest timestamp, then by the last offset.
 
+A record that the owner made of clients' patches says the last request in it. Behind one that says a later request it is
+void, whatever its timestamp: a matcher wrote it that did not know yet that it had lost the partition.
+
 Descriptions have few keys, and values that many of them share. Equal keys and equal values are one string or one number
 in memory.
 """
@@ -7,6 +10,7 @@ in memory.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from coldnotify_schemas.description_patches import request_in
 from coldnotify_schemas.descriptions import (
     Description,
     Value,
@@ -16,7 +20,9 @@ from coldnotify_schemas.descriptions import (
 from coldnotify_schemas.records import InvalidRecord
 
 NEVER = -1
-"""The version and offset of a description without a valid record."""
+"""The version, offset and request of a description without a valid record."""
+_NO_TIME = -1
+_OFFSET_MAX = (1 << 63) - 1
 SHARED_MAX = 65_536
 """Number of keys and values that are looked up to be shared. Above it the table begins empty again, because it has to
 save memory. Values that were shared stay shared."""
@@ -45,6 +51,10 @@ class StoredDescription:
     def needs_repair(self) -> bool:
         """True if compaction would keep a record that is not in force."""
         return self.version != NEVER and self.last_offset > self.kept_offset
+
+    def pass_over(self, offset: int) -> None:
+        """Note a record of its key that changes nothing."""
+        self.last_offset = max(self.last_offset, offset)
 
     def repair_record(self) -> bytes:
         """Returns the record's value, to be written with `version` as its timestamp."""
@@ -88,6 +98,14 @@ class DescriptionStore:
         self._kept: dict[tuple[str, str], list[_Kept]] = {}
         """Records that wait to be parsed; the last one counts, if it is a description."""
         self._shared: dict[tuple[type, Value], Value] = {}
+        self.requests_epoch = 0
+        """The epoch of the topic of requests."""
+        self._requests: dict[tuple[str, str], int] = {}
+        """The last request in a record of those descriptions that patches have made."""
+        self._void: dict[tuple[str, str], list[tuple[_Kept, bytes]]] = {}
+        """Records of a log that is being loaded that are void, and their headers."""
+        self._request_max = _OFFSET_MAX
+        """No request is known above this offset: what says one was not written by a matcher."""
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
@@ -100,16 +118,47 @@ class DescriptionStore:
         """Returns the stored descriptions of a group's objects, by their names."""
         return self._groups.get(group, _NOBODY)
 
+    def follow_requests(self, epoch: int) -> None:
+        """Note the epoch of the topic of requests."""
+        self.requests_epoch = epoch
+
+    def begin_requests(self, end: int) -> None:
+        """Note the end of the topic of requests, once the log is loaded."""
+        self.handles(end - 1)
+        void, self._void = self._void, {}
+        for place in [place for place, request in self._requests.items() if request >= end]:
+            # No matcher wrote that: what came behind it is not void.
+            del self._requests[place]
+            for record, request_said in void.get(place, ()):
+                self.keep(*place, record.value, record.timestamp_ms, record.offset, request_said)
+
+    def handles(self, request: int) -> None:
+        """Note the offset of the last request that was handled, or that may have been."""
+        known = self._request_max if self._request_max != _OFFSET_MAX else NEVER
+        self._request_max = max(known, request)
+
+    def request_of(self, group: str, name: str) -> int:
+        """Returns the offset of the last request in an object's description; NEVER: there was none."""
+        return self._requests.get((group, name), NEVER)
+
+    def request_in(self, header: bytes) -> int:
+        """Returns the offset of the request in a record's header; NEVER: it says none."""
+        return request_in(header, self.requests_epoch, self._request_max) if header else NEVER
+
     def take(
-        self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int
+        self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int, request: bytes = b""
     ) -> DescriptionChange | None:
         """Merge one record; None: it changes nothing. Raises InvalidRecord: then the one in force stays."""
         described = self._groups.get(group, _NOBODY).get(name)
+        if not self._note_request(group, name, request):
+            if described is not None:
+                described.pass_over(offset)
+            return None
         try:
             description = understood(value, timestamp_ms)
         except InvalidRecord:
             if described is not None:
-                described.last_offset = max(described.last_offset, offset)
+                described.pass_over(offset)
             raise
         if described is None:
             described = self._groups.setdefault(group, {})[name] = StoredDescription()
@@ -120,8 +169,15 @@ class DescriptionStore:
             described.description = self._share(description)
         return DescriptionChange(before, description)
 
-    def keep(self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int) -> None:
+    def keep(
+        self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int, request: bytes = b""
+    ) -> None:
         """Keep one record of a log that is being loaded. It is parsed in `finish_load`, if it counts by then."""
+        if not self._note_request(group, name, request):
+            void = self._void.setdefault((group, name), [])
+            void.append((_Kept(timestamp_ms, offset, value), request))
+            del void[:-KEPT_MAX]
+            value, timestamp_ms = None, _NO_TIME
         kept = self._kept.setdefault((group, name), [])
         record = _Kept(timestamp_ms, offset, value)
         # In the order in which they count, as in `merge`: mostly that of the log.
@@ -146,6 +202,7 @@ class DescriptionStore:
         """Forget it, as if it never had a description."""
         described = self.of(group, name)
         if described is not None:
+            self._requests.pop((group, name), None)
             described.version = NEVER  # others that still refer to it must not write it again
             del self._groups[group][name]
             if not self._groups[group]:
@@ -176,7 +233,16 @@ class DescriptionStore:
             kept.clear()
         described = self.of(group, name)
         if described is not None:
-            described.last_offset = max(described.last_offset, last_offset)
+            described.pass_over(last_offset)
+
+    def _note_request(self, group: str, name: str, header: bytes) -> bool:
+        """Note the request that a record's header says. Returns false if the record is void."""
+        request = self.request_in(header)
+        if request == NEVER:
+            return True
+        last = self._requests.get((group, name), NEVER)
+        self._requests[group, name] = max(last, request)
+        return request >= last
 
     def _share(self, description: Description) -> Description:
         shared = self._shared

@@ -58,3 +58,7 @@ class ObjectRecord(Protocol):
     @property
     def passed_over(self) -> int:
         """Headers of such properties that say nothing."""
+
+    @property
+    def request(self) -> bytes:
+        """The last request whose patch is in it, in the headers of a description; b"": none."""

@@ -58,8 +58,9 @@ class Repairs:
             if described.needs_repair:
                 state.at = topics.objects, described.kept_offset
                 value, timestamp_ms = described.repair_record(), described.version
+                said_before = state.patches.headers_of(key)
                 self._outbox.write(
-                    ProducedRecord(topics.objects, state.partition, key.encode(), value, (), timestamp_ms)
+                    ProducedRecord(topics.objects, state.partition, key.encode(), value, said_before, timestamp_ms)
                 )
                 state.count("repaired")
         self._due_descriptions = {}
