@@ -1,6 +1,7 @@
 """Interests: what a client registers for: an object by its name, objects by a query, a channel. Each is a value."""
 
 import hashlib
+import re
 from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
@@ -19,7 +20,8 @@ class Kind(Enum):
     QUERY = "query"
     """A query: which objects are its members, and the newest version of each."""
     CHANNEL = "channel"
-    """A channel's name, and the attributes of the subscription, as `channel_text` joins them: every message."""
+    """A channel's name, or a pattern of channels' names, and the attributes of the subscription, as `channel_text`
+    joins them: every message."""
     FILTER = "filter"
     """A filter of topics (`filters.py`): the newest version of each object that it fits, and every message of each
     channel."""
@@ -43,8 +45,11 @@ _NO_NAME = b"\xff"
 _QUERY = b"q"
 _CHANNEL = b"c"
 _FILTER = b"f"
-_BETWEEN = "\x00"
-"""Between a channel's name and the attributes of its subscription."""
+BETWEEN = "\x00"
+"""Between a channel's name and the attributes of its subscription. A name that begins with it is a pattern's: what
+follows is a regular expression, as RE2 has it, that is found in the names of the channels that are meant."""
+_IN_EXPRESSIONS = re.compile(r"[\\.+*?()|\[\]{}^$]")
+"""Characters that mean something else in an expression."""
 
 
 @lru_cache(maxsize=65536)
@@ -98,16 +103,44 @@ def by_query(text: str) -> Interest:
     return Interest(Kind.QUERY, check_query(text))
 
 
+def pattern_name(expression: str) -> str:
+    """Returns what stands for a channel's name in the registration of a pattern; only the service knows whether it
+    understands the expression. Raises InvalidName.
+    """
+    try:
+        size = len(expression.encode())
+    except UnicodeEncodeError:
+        raise InvalidName("pattern: has a character that Unicode lacks") from None
+    if not 0 < size <= QUERY_BYTES_MAX:
+        raise InvalidName(f"pattern: has {size} bytes (1 to {QUERY_BYTES_MAX} are allowed)")
+    if BETWEEN in expression:
+        raise InvalidName(f"pattern: {expression[:80]!r} has a zero byte")
+    return BETWEEN + expression
+
+
+def prefix_expression(prefix: str) -> str:
+    """Returns the expression that is found in all names that begin with `prefix`. Raises InvalidName."""
+    return "^" + _IN_EXPRESSIONS.sub(r"\\\g<0>", check_object(prefix, "prefix"))
+
+
+def expression_of(name: str) -> str | None:
+    """Returns the expression of a pattern's name; None: it is a channel's name."""
+    return name[1:] if name.startswith(BETWEEN) else None
+
+
 def channel_text(name: str, attributes: Iterable[str] = ()) -> str:
-    """Returns a channel's registration as one text. Raises InvalidName."""
-    if _BETWEEN in check_object(name, "channel"):
+    """Returns a channel's registration, or a pattern's, as one text. Raises InvalidName."""
+    expression = expression_of(name)
+    if expression is not None:
+        pattern_name(expression)
+    elif BETWEEN in check_object(name, "channel"):
         raise InvalidName(f"channel: {name[:80]!r} has a zero byte")
     return joined_channel(name, check_attributes("attributes", attributes))
 
 
 def joined_channel(name: str, attributes: Iterable[str] = ()) -> str:
     """Returns a channel's registration as one text, unchecked: the attributes are as they come."""
-    return _BETWEEN.join([name, *attributes])
+    return BETWEEN.join([name, *attributes])
 
 
 def check_attributes(field: str, attributes: Iterable[str]) -> list[str]:
@@ -119,9 +152,10 @@ def check_attributes(field: str, attributes: Iterable[str]) -> list[str]:
 
 
 def channel_of(text: str) -> tuple[str, list[str]]:
-    """A channel's name, and the attributes of the subscription, of a `channel_text`."""
-    name, *attributes = text.split(_BETWEEN)
-    return name, attributes
+    """A channel's or pattern's name, and the attributes of the subscription, of a `channel_text`."""
+    expression = expression_of(text)
+    name, *attributes = (text if expression is None else expression).split(BETWEEN)
+    return (name if expression is None else BETWEEN + name), attributes
 
 
 def by_channel(name: str, attributes: Iterable[str] = ()) -> Interest:

@@ -25,6 +25,10 @@ OBJECT_BYTES_MAX = 255
 """Limit on an object's name as UTF-8. A longer one costs radio time whenever it is registered."""
 REGISTRATIONS_MAX = 10_000
 """Objects that a client may be registered for. An operator may allow fewer."""
+PATTERNS_MAX = 64
+"""Patterns of channels of one client."""
+PATTERN_NAMES_MAX = 100_000
+"""Channels that a pattern may fit when it is registered."""
 QUERIES_MAX = 64
 """Queries that a client may be registered for. Each costs its partition's matcher an index and a set."""
 QUERY_BYTES_MAX = 4096

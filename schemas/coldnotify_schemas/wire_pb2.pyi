@@ -33,6 +33,7 @@ class InterestKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     INTEREST_QUERY: _ClassVar[InterestKind]
     INTEREST_CHANNEL: _ClassVar[InterestKind]
     INTEREST_FILTER: _ClassVar[InterestKind]
+    INTEREST_PATTERN: _ClassVar[InterestKind]
 
 class Since(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -82,6 +83,7 @@ INTEREST_UNSAID: InterestKind
 INTEREST_QUERY: InterestKind
 INTEREST_CHANNEL: InterestKind
 INTEREST_FILTER: InterestKind
+INTEREST_PATTERN: InterestKind
 SINCE_NOW: Since
 SINCE_OLDEST: Since
 SINCE_NEWEST: Since

@@ -1,5 +1,7 @@
 """Interests are values, and the digest of those by name is that of the names."""
 
+import re
+
 import pytest
 from coldnotify_schemas.digest import digest, object_digest
 from coldnotify_schemas.interests import (
@@ -8,8 +10,13 @@ from coldnotify_schemas.interests import (
     by_name,
     by_query,
     channel_hash,
+    channel_of,
+    channel_text,
     digest_of,
+    expression_of,
     filter_hash,
+    pattern_name,
+    prefix_expression,
     query_hash,
 )
 from coldnotify_schemas.names import InvalidName
@@ -51,3 +58,23 @@ def test_a_filter_never_has_the_hash_of_a_name_or_a_query() -> None:
     filter_ = Interest(Kind.FILTER, "a/+")
     assert filter_.hash == filter_hash("a/+")
     assert len({filter_.hash, query_hash("a/+"), channel_hash("a/+"), object_digest("a/+")}) == 4
+
+
+@pytest.mark.parametrize("prefix", ["alarms/", "a.b+c", "^$|(){}[]*?\\", "ä/-"])
+def test_a_pattern_is_told_from_a_channel_of_the_same_name(prefix: str) -> None:
+    text = channel_text(pattern_name(prefix_expression(prefix)), ["y", "x"])
+    name, attributes = channel_of(text)
+    assert channel_text(name, attributes) == text
+    assert attributes == ["x", "y"]
+    expression = expression_of(name)
+    assert expression is not None
+    assert expression_of(prefix) is None
+    assert channel_hash(text) != channel_hash(channel_text(expression, attributes))
+    assert re.search(expression, prefix + "z")
+    assert not re.search(expression, "z" + prefix)
+
+
+@pytest.mark.parametrize("expression", ["", "a\0b", "\ud800", "x" * 4097])
+def test_a_text_is_refused_as_a_pattern(expression: str) -> None:
+    with pytest.raises(InvalidName, match=r"^pattern: "):
+        pattern_name(expression)

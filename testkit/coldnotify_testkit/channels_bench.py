@@ -12,7 +12,7 @@ from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, rep
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention
 from coldnotify_schemas.digest import MODULUS
-from coldnotify_schemas.interests import channel_hash, channel_text
+from coldnotify_schemas.interests import channel_hash, channel_text, expression_of
 from coldnotify_schemas.matcher_state import (
     ChannelsRecord,
     RegistrationsRecord,
@@ -300,8 +300,10 @@ class ChannelsBench:
 
 
 def channel(name: str, *attributes: str, since: wire_pb2.Since = wire_pb2.SINCE_NOW, at: int = 0) -> wire_pb2.Interest:
-    """Returns a channel as it is in a frame."""
-    return wire_pb2.Interest(kind=wire_pb2.INTEREST_CHANNEL, text=name, attributes=attributes, since=since, at=at)
+    """Returns a channel, or a pattern (`pattern_name`), as it is in a frame."""
+    expression = expression_of(name)
+    kind = wire_pb2.INTEREST_CHANNEL if expression is None else wire_pb2.INTEREST_PATTERN
+    return wire_pb2.Interest(kind=kind, text=expression or name, attributes=attributes, since=since, at=at)
 
 
 def text(name: str, *attributes: str) -> str:

@@ -16,6 +16,7 @@ from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
+from coldnotify_schemas.interests import expression_of, pattern_name
 
 from coldnotify_testkit.channels_bench import ChannelsBench
 from coldnotify_testkit.channels_subscribers import (
@@ -29,6 +30,8 @@ from coldnotify_testkit.counted_turns import turn_of
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, OTHER_GATEWAY, sessions_of
 
 CHANNELS = ["a", "b", "c"]
+PATTERNS = [pattern_name(one) for one in ("^[ab]$", "^[a-c]", "c|[0-4]$", "^new/")]
+"""Patterns of runs that have some: they fit several of the channels, and those that come later."""
 ATTRIBUTES: list[tuple[str, ...]] = [(), (), ("x",), ("x", "y")]
 CLIENTS = ["c0", "c1", "c2"]
 GATEWAYS = [GATEWAY, OTHER_GATEWAY]
@@ -68,8 +71,10 @@ class ChannelsMachine:
     counted: ClassVar[Counter[str]] = Counter()
     """Counts of events over all runs."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, patterns: bool = False) -> None:
+        """`patterns`: some subscriptions are for patterns, and channels come that were not there before."""
         self.random = Random(seed)
+        self.patterns = Random(seed ^ 0x9A77) if patterns else None  # so that the rest of a run stays what it is
         self.seed = seed
         self.priorities = Random(seed ^ 0x4171)  # so that the rest of a run stays what it is
         self.high = self.priorities.choice([0.0, 0.2, 0.6])
@@ -110,6 +115,12 @@ class ChannelsMachine:
         except Exception as error:
             error.add_note(f"seed {self.seed}, after " + "\n".join(self.done))
             raise
+
+    def one_or_pattern(self, name: str) -> str:
+        """Returns the name, or now and then a pattern in its place."""
+        if self.patterns is None or self.patterns.random() < 0.5:
+            return name
+        return PATTERNS[(CHANNELS.index(name) + self.patterns.randrange(2)) % len(PATTERNS)]
 
     # --- publishers
 
@@ -152,6 +163,8 @@ class ChannelsMachine:
         expires_at = None if expires_ms is None else self.bench.now_ms + expires_ms
         high = self.priorities.random() < self.high
         headers = MessageHeaders(id=id_, to=to, expires_at=expires_at, moved=moved, high_priority=high)
+        if self.patterns is not None and self.patterns.random() < 0.3:
+            name = f"new/{self.patterns.randrange(10)}"
         offset = self.bench.send(name, b"x" * 20, headers, gap=gap)
         original = next(
             (
@@ -256,7 +269,7 @@ class ChannelsMachine:
         back=range(9 + 1),
     )
     def subscribe(self, client: str, name: str, attributes: tuple[str, ...], since: wire_pb2.Since, back: int) -> None:
-        device = self.devices[client]
+        device, name = self.devices[client], self.one_or_pattern(name)
         at = max(self.bench.end - back, 0) if since == wire_pb2.SINCE_TIME else 0
         new = Subscribed(name, attributes, since, at)
         if new.hash in device.channels:
@@ -270,7 +283,7 @@ class ChannelsMachine:
 
     @rule(1, client=CLIENTS, name=CHANNELS)
     def unsubscribe(self, client: str, name: str) -> None:
-        device = self.devices[client]
+        device, name = self.devices[client], self.one_or_pattern(name)
         for hash_ in [hash_ for hash_, one in device.channels.items() if one.name == name]:
             del device.channels[hash_]
             self.asked_twice.add((client, hash_))
@@ -280,7 +293,7 @@ class ChannelsMachine:
     @rule(1, client=CLIENTS, name=CHANNELS)
     def lose_operation(self, client: str, name: str) -> None:
         """Sets a device back to an older state: the service does not learn of the unregistration."""
-        device = self.devices[client]
+        device, name = self.devices[client], self.one_or_pattern(name)
         self.hang_up(device, leaves=True)
         for hash_ in [hash_ for hash_, one in device.channels.items() if one.name == name]:
             del device.channels[hash_]
@@ -289,7 +302,7 @@ class ChannelsMachine:
     @rule(2, client=CLIENTS, name=CHANNELS)
     def park(self, client: str, name: str) -> None:
         """Its callback fails: the channel stays where it is, and is pending."""
-        device = self.devices[client]
+        device, name = self.devices[client], self.one_or_pattern(name)
         for one in device.channels.values():
             if one.name == name and one.position is not None and not one.lost:
                 one.known = self.known(device, one)
@@ -611,7 +624,12 @@ class ChannelsMachine:
 
     def on_live(self, session: SubscriberSession, entry: internal_pb2.Entry) -> None:
         told = entry.message if entry.HasField("message") else entry.missed
-        assert not told.paged
+        if told.paged:
+            assert self.patterns is not None, "each message is told once"
+            self.counted["told again"] += 1
+            if session.connected:
+                self.on_entry(session.device, entry)
+            return
         complete = entry.message.offset if entry.HasField("message") else entry.missed.before - 1
         session.cursor = max(session.cursor, complete)
         if session.connected:
@@ -623,6 +641,8 @@ class ChannelsMachine:
         for (at, _), session in self.sessions.items():
             if at == gateway and session.live and answer.agreed:
                 for one in answer.streams:
+                    if not one.HasField("complete"):
+                        continue  # the log is empty
                     session.cursor = max(session.cursor, one.complete)
                     if session.connected:
                         self.complete(session.device, one.complete)
@@ -666,6 +686,9 @@ class ChannelsMachine:
         assert message.offset - message.back <= known, f"{device.name} misses what is before {message.offset}"
         (sent,) = (sent for sent in self.sent if sent.offset == message.offset)
         assert one.wants(sent), "only what is for it"
+        is_pattern = expression_of(one.name) is not None
+        assert message.name == (sent.channel if is_pattern else ""), "a message of a pattern says its channel"
+        self.counted["told by patterns"] += is_pattern
         if sent.original is not None:
             # Its original is not in the log any more: nobody can know then.
             assert sent.original < self.bench.log_start, f"P8: {sent} is told twice"

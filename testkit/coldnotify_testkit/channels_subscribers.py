@@ -1,11 +1,12 @@
 """For tests: what a log took, and what subscribers of channels and their gateways keep, as simply as can be."""
 
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.digest import MODULUS
-from coldnotify_schemas.interests import channel_hash, channel_text
+from coldnotify_schemas.interests import channel_hash, channel_text, expression_of
 
 from coldnotify_testkit.channels_bench import channel
 
@@ -48,7 +49,9 @@ class Subscribed:
         return channel_hash(channel_text(self.name, self.attributes))
 
     def wants(self, sent: TakenMessage) -> bool:
-        return sent.channel == self.name and (not sent.to or bool(set(sent.to) & set(self.attributes)))
+        expression = expression_of(self.name)
+        fits = sent.channel == self.name if expression is None else re.search(expression, sent.channel)
+        return bool(fits) and (not sent.to or bool(set(sent.to) & set(self.attributes)))
 
     def frame(self) -> wire_pb2.Interest:
         if self.position is None:

@@ -18,17 +18,17 @@ from coldnotify_testkit.house_numbers import (
 
 CEILINGS = {
     ALERTS: 37,
-    BOTH: 87,
+    BOTH: 88,
     CLAUSE_TESTS: 384,
     CLAUSES: 51,
     IS_NONE: 27,
     METRICS: 117,
     ODD_WORDS: 20,
     OF_FIELDS: 0,
-    SET_FROM_OUTSIDE: 1_311,
+    SET_FROM_OUTSIDE: 1_314,
     SETTINGS: 133,
     TWO_MEANINGS: 0,
-    WORDS: 114_950,
+    WORDS: 114_990,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

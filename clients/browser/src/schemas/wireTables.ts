@@ -7,6 +7,7 @@ export const INTEREST_KIND = {
   INTEREST_QUERY: 1,
   INTEREST_CHANNEL: 2,
   INTEREST_FILTER: 3,
+  INTEREST_PATTERN: 4,
 } as const;
 
 export const SINCE = {
@@ -113,6 +114,8 @@ export const PUBLISH = {
   to: { number: 10, type: "string", label: "repeated" },
   priority: { number: 11, type: "uint32", names: PRIORITY },
   clockMs: { number: 12, type: "uint64" },
+  describe: { number: 13, type: "bytes" },
+  onlyDescribe: { number: 14, type: "bool" },
 } as const satisfies Table;
 
 export const ASK_OUTCOME = {

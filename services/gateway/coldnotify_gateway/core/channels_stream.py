@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, Interest
+from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_PATTERN, Interest
 
 from coldnotify_gateway.core.limits import ASK_AGAIN_DOUBLINGS_MAX
 from coldnotify_gateway.core.stream import CHANNELS, NONE, Stage, Stream
@@ -20,8 +20,8 @@ PAGE_S = 60.0
 
 
 def has_channels(interests: Iterable[Interest]) -> bool:
-    """Returns true if at least one of these interests is a channel."""
-    return any(one.kind == INTEREST_CHANNEL for one in interests)
+    """Returns true if at least one of these interests is a channel or a pattern."""
+    return any(one.kind in (INTEREST_CHANNEL, INTEREST_PATTERN) for one in interests)
 
 
 @dataclass(slots=True, eq=False)

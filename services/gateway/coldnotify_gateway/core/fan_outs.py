@@ -122,7 +122,7 @@ class FanOuts:
 
     def _message_to_all(self, sessions: list[Identified], fan_out: FanOut, frame: Frame) -> list[Output]:
         for session in sessions:
-            if session.channels is not None:
+            if session.channels is not None and not fan_out.entry.message.paged and not fan_out.entry.missed.paged:
                 session.channels.told(frame.told.offset)
         self._counters.sent_bytes += len(frame.data) * len(sessions)
         peers = [session.peer for session in sessions]

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from coldnotify_gateway.core.channels_stream import PAGE_S, ChannelsStream
+from coldnotify_gateway.core.channels_stream import PAGE_S, ChannelsStream, has_channels
 from coldnotify_gateway.core.outputs import Produce
 from coldnotify_gateway.core.stream import CHANNELS, Stage
 from coldnotify_schemas.close_codes import CloseCode
@@ -26,6 +26,8 @@ from coldnotify_schemas.internal_pb2 import (
 )
 from coldnotify_schemas.wire_pb2 import (
     INTEREST_CHANNEL,
+    INTEREST_PATTERN,
+    INTEREST_QUERY,
     KINDS_CHANNELS,
     KINDS_NAMES,
     RETENTION,
@@ -132,6 +134,24 @@ def test_nothing_lacks_caught_up_says_so_and_it_is_live() -> None:
     (frame,) = wire.take()
     assert (frame.message.offset, frame.message.paged) == (42, False)
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 42
+
+
+def test_a_message_that_comes_again_moves_no_cursor() -> None:
+    bench = GatewayBench()
+    wire = live(bench)
+    first = message(42)
+    first.message.paged, first.message.name = True, "tasks"
+    bench.inbox(fan_out(first, 1))
+    (frame,) = wire.take()
+    assert (frame.message.name, frame.message.paged) == ("tasks", True)
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 41
+    bench.inbox(fan_out(message(42), 1))
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 42
+
+
+def test_a_pattern_alone_makes_a_stream_of_channels() -> None:
+    assert has_channels([Interest(kind=INTEREST_PATTERN, text="^tasks")])
+    assert not has_channels([Interest(kind=INTEREST_QUERY, text="HAS a")])
 
 
 def test_an_unchanged_wake_is_27_bytes_longer() -> None:

@@ -157,7 +157,7 @@ class PartitionState:
         interests = client.channels
         if interests.cursor == interests.stored_cursor:
             return False
-        return any(log.last.of(channel.key) > interests.stored_cursor for channel in interests.values())
+        return any(log.last_of(channel) > interests.stored_cursor for channel in interests.values())
 
     def log_of(self, client: RegisteredClient) -> ChannelLog | None:
         """Returns the log of the client's channels; None: it is not followed."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from coldnotify_schemas.interests import channel_of
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channels import registered_reads
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
@@ -33,17 +34,21 @@ class Behind(NamedTuple):
 
 def behind(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> Behind:
     """Returns the messages that the client lacks. Of those in memory, messages for other attributes do not count."""
-    last = None if log is None else log.last.known(channel.key)
+    last = None if log is None else _last(channel, log)
     if log is None or last is None:
         return Behind()
     known = _known(client, channel, log)
     if last <= known:
         return Behind()
     missed = NO_CURSOR < known < log.oldest - 1
-    messages = [message for message in log.tail.above(channel.key, known) if message.is_for(channel.attributes)]
+    messages = list(registered_reads.in_tail(log, channel, known))
     if log.tail.start > known + 1:
         return Behind(max(1, len(messages)), at_least=True, missed=missed)
     return Behind(len(messages), since_ms=messages[0].published_ms or None, missed=missed) if messages else Behind()
+
+
+def _last(channel: ClientChannel, log: ChannelLog) -> int | None:
+    return log.last.known(channel.key) if channel.expression is None else log.set_of(channel).known
 
 
 def _known(client: RegisteredClient, channel: ClientChannel, log: ChannelLog) -> int:
@@ -73,7 +78,8 @@ def show_subscriber(client: RegisteredClient, channel: ClientChannel, log: Chann
 
 def show_channel(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> dict[str, Any]:
     """Returns one channel of a client."""
-    return {"channel": channel_of(channel.text)[0], **_standing(client, channel, log)}
+    said = {"channel": channel_of(channel.text)[0]} if channel.expression is None else {"pattern": channel.expression}
+    return {**said, **_standing(client, channel, log)}
 
 
 def cursor_of(client: RegisteredClient) -> int | None:

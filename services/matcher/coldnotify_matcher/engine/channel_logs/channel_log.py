@@ -13,7 +13,7 @@ from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import InvalidRecord
 
-from coldnotify_matcher.engine.channel_logs.channel_names import ChannelNames
+from coldnotify_matcher.engine.channel_logs.channel_names import ChannelNames, ChannelSet
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS, Blocks, Summary, channels_of, kept_of
 from coldnotify_matcher.engine.channel_logs.last_offsets import LastOffsets
 from coldnotify_matcher.engine.channel_logs.message_records import (
@@ -26,6 +26,7 @@ from coldnotify_matcher.engine.channel_logs.message_records import (
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats, repeats_among
 from coldnotify_matcher.engine.channel_logs.subscriptions import Subscriptions
 from coldnotify_matcher.engine.channel_logs.tail import Tail
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.streams.end_history import EndHistory
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
@@ -105,7 +106,7 @@ class ChannelLog:
         unknown_below = log_start if through < log_start else start if not through else 0
         if unknown_below:
             self.last.know_nothing_below(unknown_below)
-            self.names.begin_anew()
+            self.names.reload()
         # Repeats are known from where all records that may be repeated are among those that are read.
         self._begin_at(log_start if start - REPEATS_KNOWN_OFFSETS <= log_start else start)
         self.log_start = log_start
@@ -189,7 +190,7 @@ class ChannelLog:
             self._free_repeats()
             return False
         self.last.know_nothing_below(log_start)
-        self.names.begin_anew()
+        self.names.reload()
         self._begin_at(log_start)
         self.on_end(log_start)
         return True
@@ -223,6 +224,19 @@ class ChannelLog:
         gone = list(chain.from_iterable(self.last.forget_below(self._forgotten_below, index) for index in some))
         self.names.forget(gone)
         return len(gone)
+
+    # --- registrations
+
+    def set_of(self, pattern: ClientChannel) -> ChannelSet:
+        """Returns the channels that a registered pattern fits."""
+        assert pattern.expression is not None
+        return self.names.of_pattern(pattern.group, pattern.expression)
+
+    def last_of(self, channel: ClientChannel) -> int:
+        """Returns the offset above which a registered channel, or a pattern, has no message; -1: it never had one."""
+        if channel.expression is None:
+            return self.last.of_marked(channel.key, channel.mark)
+        return self.set_of(channel).last
 
     # --- blocks
 

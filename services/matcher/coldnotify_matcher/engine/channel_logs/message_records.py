@@ -77,9 +77,11 @@ class ChannelMessage(NamedTuple):
         """Returns true if it is not sent any more."""
         return self.expires_at is not None and self.expires_at <= now_ms
 
-    def fill_in(self, message: wire_pb2.Message, hash_: int, after: int) -> None:
+    def fill_in(self, message: wire_pb2.Message, hash_: int, after: int, *, named: bool = False) -> None:
         """Fill in a message for gateways, for a registration of this hash that has no message between `after` and this
-        one."""
+        one. `named`: it says its channel."""
+        if named:
+            message.name = name_of(self.key)
         message.channel = hash_
         message.offset = self.offset
         message.back = self.offset - after
@@ -90,6 +92,11 @@ class ChannelMessage(NamedTuple):
             message.source = self.source
         if self.published_ms > 0:
             message.published_ms = self.published_ms
+
+
+def name_of(key: str) -> str:
+    """Returns the channel's name in a key (domain/group/channel)."""
+    return key.split("/", 2)[2]
 
 
 class Home(NamedTuple):

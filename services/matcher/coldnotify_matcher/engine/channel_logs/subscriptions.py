@@ -1,9 +1,14 @@
-"""Subscriptions to channels: live sessions, by channel, by the attributes of the subscription, by gateway."""
+"""Subscriptions to channels and patterns: live sessions, by channel or pattern, by attributes, by gateway.
+
+A session may be told one message several times, by a channel and by patterns that fit it. Only the last of these frames
+says that all up to the message is told; the others are marked as parts of a page.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from coldnotify_schemas import wire_pb2
 
@@ -22,11 +27,13 @@ CLEANED_A_TICK = 256
 class _Subscription:
     """The sessions whose clients registered one channel with the same attributes."""
 
-    __slots__ = ("attributes", "hash", "size_max", "subscribers", "told")
+    __slots__ = ("attributes", "hash", "pattern", "size_max", "subscribers", "told")
 
     def __init__(self, channel: ClientChannel, told: int) -> None:
         self.hash = channel.hash
         self.attributes = channel.attributes
+        self.pattern = channel.expression is not None
+        """True if it is a pattern's: its messages say their channel."""
         self.told = told
         """The subscription has no messages between this offset and the log's next record."""
         self.subscribers: dict[GatewayView, LiveSubscribers] = {}
@@ -68,6 +75,10 @@ class Subscriptions:
             subscription.size_max = 2 * len(subscribers.numbers) + GONE_KEPT_MAX
         subscribers.numbers.append(session.number)
 
+    def has(self, key: str) -> bool:
+        """Returns true if a channel, or a pattern, with this key has subscribers."""
+        return key in self._by_channel
+
     def unsubscribe(self, channel: ClientChannel, session: EngineSession) -> None:
         """Stop sending it the channel's messages."""
         by_text = self._by_channel.get(channel.key, {})
@@ -79,30 +90,45 @@ class Subscriptions:
         if not subscribers.numbers:
             del subscription.subscribers[session.gateway]
 
-    def tell(self, message: ChannelMessage, now_ms: int) -> tuple[int, int]:
+    def tell(self, message: ChannelMessage, now_ms: int, patterns: Sequence[str] = ()) -> tuple[int, int]:
         """Send a message to its subscribers. Returns the numbers of sessions that receive it, and that hear of its
-        expiry."""
-        by_text = self._by_channel.get(message.key)
-        if by_text is None:
-            return 0, 0
+        expiry. `patterns`: keys of patterns that fit its channel."""
         told, missed, expired = 0, 0, message.expired(now_ms)
-        for text, subscription in list(by_text.items()):
-            if not message.is_for(subscription.attributes):
-                continue
-            if not subscription.clean():
-                del by_text[text]
-                continue
+        heard = [one for key in (message.key, *patterns) for one in self._hearing(key, message)]
+        again = _heard_again(heard) if len(heard) > 1 else {}
+        for subscription in heard:
             for gateway, subscribers in subscription.subscribers.items():
+                numbers = subscribers.numbers
                 if expired:
-                    _tell_expired(gateway, subscription.hash, message, subscribers.numbers)
-                    missed += len(subscribers.numbers)
+                    missed += len(numbers)
                 else:
-                    _tell(gateway, subscription, message, subscribers.numbers)
-                    told += len(subscribers.numbers)
+                    told += len(numbers)
+                parts = [(numbers, False)]
+                if gateway in again:
+                    parts = _parts(numbers, again[gateway])
+                for part, paged in parts:
+                    if expired:
+                        _tell_expired(gateway, subscription, message, part, paged=paged)
+                    else:
+                        _tell(gateway, subscription, message, part, paged=paged)
             subscription.told = message.offset
-        if not by_text:
-            del self._by_channel[message.key]
         return told, missed
+
+    def _hearing(self, key: str, message: ChannelMessage) -> list[_Subscription]:
+        """Returns the subscriptions of a channel, or of a pattern that fits it, that this message is for."""
+        by_text = self._by_channel.get(key)
+        if by_text is None:
+            return []
+        found = []
+        for text, subscription in list(by_text.items()):
+            if message.is_for(subscription.attributes):
+                if subscription.clean():
+                    found.append(subscription)
+                else:
+                    del by_text[text]
+        if not by_text:
+            del self._by_channel[key]
+        return found
 
     def on_tick(self) -> None:
         """Check some of the subscriptions, as time passes."""
@@ -129,19 +155,49 @@ def message_bytes_max(message: ChannelMessage, sessions: bytes, name: str = "") 
     return _FIXED_BYTES_MAX + len(message.payload) + len(message.properties) + 4 * texts + len(sessions)
 
 
-def _tell(gateway: GatewayView, subscription: _Subscription, message: ChannelMessage, numbers: array[int]) -> None:
+def _heard_again(heard: Sequence[_Subscription]) -> dict[GatewayView, Counter[int]]:
+    """Returns how often each session of these subscriptions is in them, by gateways, where one is twice."""
+    counted: dict[GatewayView, Counter[int]] = {}
+    for subscription in heard:
+        for gateway, subscribers in subscription.subscribers.items():
+            counted.setdefault(gateway, Counter()).update(subscribers.numbers)
+    return {gateway: counts for gateway, counts in counted.items() if counts.total() > len(counts)}
+
+
+def _parts(numbers: array[int], left: Counter[int]) -> list[tuple[array[int], bool]]:
+    """Returns sessions that are told a message by another subscription, too, and (true) those of them that are told it
+    again: only what is told last may say that all up to the message is told. `left`: how often each is still told."""
+    last, again = array("I"), array("I")
+    for number in numbers:
+        (again if left[number] > 1 else last).append(number)
+        left[number] -= 1
+    return [(part, paged) for part, paged in ((again, True), (last, False)) if part]
+
+
+def _tell(
+    gateway: GatewayView, subscription: _Subscription, message: ChannelMessage, numbers: array[int], *, paged: bool
+) -> None:
     sessions = numbers.tobytes()
-    fan_out = gateway.new_item(message_bytes_max(message, sessions)).stream_fan_out
-    message.fill_in(fan_out.entry.message, subscription.hash, subscription.told)
+    pattern = subscription.pattern
+    size_max = message_bytes_max(message, sessions, message.key if pattern else "")
+    fan_out = gateway.new_item(size_max).stream_fan_out
+    said = fan_out.entry.message
+    message.fill_in(said, subscription.hash, subscription.told, named=pattern)
+    if paged:
+        said.paged = True
     fan_out.sessions = sessions
     if message.high:
         fan_out.urgent = True
 
 
-def _tell_expired(gateway: GatewayView, hash_: int, message: ChannelMessage, numbers: array[int]) -> None:
+def _tell_expired(
+    gateway: GatewayView, subscription: _Subscription, message: ChannelMessage, numbers: array[int], *, paged: bool
+) -> None:
     sessions = numbers.tobytes()
     fan_out = gateway.new_item(_FIXED_BYTES_MAX + len(sessions)).stream_fan_out
-    missed_between(fan_out.entry.missed, hash_, message.offset - 1, message.offset + 1, wire_pb2.EXPIRED)
+    if paged:
+        fan_out.entry.missed.paged = True
+    missed_between(fan_out.entry.missed, subscription.hash, message.offset - 1, message.offset + 1, wire_pb2.EXPIRED)
     fan_out.sessions = sessions
 
 

@@ -73,6 +73,10 @@ class Tail:
         """Returns true if the tail has a high-priority message of the channel above this offset."""
         return self._high.get(key, position) > position
 
+    def channels_high_above(self, position: int) -> Iterator[str]:
+        """Yields the channels with a high-priority message in the tail above this offset."""
+        return (key for key, offset in self._high.items() if offset > position)
+
     def since(self, offset: int) -> Iterator[ChannelMessage]:
         """Yields all messages in the tail from this offset on, in their order."""
         return dropwhile(lambda message: message.offset < offset, self._messages)

@@ -28,9 +28,9 @@ from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
-from coldnotify_matcher.engine.channels import filter_messages
-from coldnotify_matcher.engine.channels.filter_messages import MANY
+from coldnotify_matcher.engine.channels import filter_messages, registered_reads
 from coldnotify_matcher.engine.channels.page_turns import PageTurns
+from coldnotify_matcher.engine.channels.registered_reads import MANY
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel, channel_mark
@@ -194,11 +194,9 @@ class CatchingUp:
         if client.kept:
             self._fill_by_filters(log, client, session, now_ms)
             return
-        positions, last_of = stream.positions.at, log.last.of_marked
+        positions, last_of = stream.positions.at, log.last_of
         all_lacking = {
-            hash_: (one, last)
-            for hash_, one in client.channels.items()
-            if (last := last_of(one.key, one.mark)) > positions[hash_]
+            hash_: (one, last) for hash_, one in client.channels.items() if (last := last_of(one)) > positions[hash_]
         }
         begun = False
         while True:
@@ -230,9 +228,8 @@ class CatchingUp:
                 if not self._fill_from(kept, log, client, lacking, session, now_ms):
                     break
                 continue
-            nothing_before = log.blocks.nothing_of(
-                frozenset(one.mark for one in lacking.values()), low, self._state.spent
-            )
+            marks = registered_reads.marks_of(log, lacking.values())
+            nothing_before = log.blocks.nothing_of(marks, low, self._state.spent)
             if nothing_before > low:
                 stream.positions.move_on(lacking, nothing_before - 1)
                 continue
@@ -252,7 +249,7 @@ class CatchingUp:
         if not log.tail.any_high or session.channels_in_order or stream.row.urgent_bytes >= URGENT_BYTES_MAX:
             return {}
         positions = stream.positions.at
-        return {hash_: one for hash_, one in lacking.items() if log.tail.high_above(one.key, positions[hash_])}
+        return {hash_: one for hash_, one in lacking.items() if registered_reads.high_above(log, one, positions[hash_])}
 
     def tell_ahead(self, log: ChannelLog, message: ChannelMessage, before: int, now_ms: int) -> None:
         """Send a message of high priority at once to sessions that have a page on its way. Before it the last message
@@ -262,34 +259,50 @@ class CatchingUp:
             if session is None or not _is_paged(client):
                 del log.paged[client]
                 continue
-            stream = _of(session)
-            positions, row = stream.positions, stream.row
-            channel = client.channels.by_key.get(message.key)
-            if channel is None or session.channels_in_order or channel.hash in positions.lost_untold:
+            if session.channels_in_order:
                 continue
-            told = row.ahead.get(channel.hash, positions.told[channel.hash])
-            position = max(positions.at[channel.hash], told)
-            if position < min(before, log.tail.start - 1):
-                continue  # some of the missing ones have left memory
-            page = internal_pb2.Page(
-                session=session.number,
-                ask=stream.ask,
-                page=stream.page,
-                paging=stream.paging,
-                kind=internal_pb2.PAGE_AHEAD,
-            )
-            lacking = [one for one in log.tail.above(message.key, position) if one.is_for(channel.attributes)]
-            for one in lacking:
-                one.fill_in(page.entries.add().message, channel.hash, told)
-                told = one.offset
-            whole = told == message.offset and not any(one.expired(self._state.expires_ms(now_ms)) for one in lacking)
-            page_bytes = page.ByteSize()
-            if whole and row.ahead_bytes + page_bytes <= page_bytes_of(stream.page_bytes):
-                row.tell_ahead(channel.hash, told, page_bytes)
-                self._state.count("messages_ahead", len(lacking))
-                size = sum(len(one.payload) for one in lacking)
-                self._state.deliver(client.key.partition("/")[0], len(lacking), size)
-                session.gateway.tell(internal_pb2.Item(stream_page=page))
+            for channel in registered_reads.registered_for(log, client.channels.by_key, message.key):
+                self._tell_one_ahead(log, client, channel, session, message, before, now_ms)
+
+    def _tell_one_ahead(
+        self,
+        log: ChannelLog,
+        client: RegisteredClient,
+        channel: ClientChannel,
+        session: EngineSession,
+        message: ChannelMessage,
+        before: int,
+        now_ms: int,
+    ) -> None:
+        stream = _of(session)
+        positions, row = stream.positions, stream.row
+        if channel.hash in positions.lost_untold or not message.is_for(channel.attributes):
+            return
+        told = row.ahead.get(channel.hash, positions.told[channel.hash])
+        position = max(positions.at[channel.hash], told)
+        in_memory_from = log.tail.start - 1
+        # Of a pattern it is not known where its last message was before this one.
+        if position < (min(before, in_memory_from) if channel.expression is None else in_memory_from):
+            return  # some of the missing ones have left memory
+        page = internal_pb2.Page(
+            session=session.number,
+            ask=stream.ask,
+            page=stream.page,
+            paging=stream.paging,
+            kind=internal_pb2.PAGE_AHEAD,
+        )
+        lacking = list(registered_reads.in_tail(log, channel, position))
+        for one in lacking:
+            one.fill_in(page.entries.add().message, channel.hash, told, named=channel.expression is not None)
+            told = one.offset
+        whole = told == message.offset and not any(one.expired(self._state.expires_ms(now_ms)) for one in lacking)
+        page_bytes = page.ByteSize()
+        if whole and row.ahead_bytes + page_bytes <= page_bytes_of(stream.page_bytes):
+            row.tell_ahead(channel.hash, told, page_bytes)
+            self._state.count("messages_ahead", len(lacking))
+            size = sum(len(one.payload) for one in lacking)
+            self._state.deliver(client.key.partition("/")[0], len(lacking), size)
+            session.gateway.tell(internal_pb2.Item(stream_page=page))
 
     def _tell_lost(self, log: ChannelLog, session: EngineSession) -> bool:
         positions = _of(session).positions
@@ -325,7 +338,7 @@ class CatchingUp:
     ) -> bool:
         positions = _of(session).positions
         if not kept.unreadable:
-            messages = _from_block(kept, client, lacking, positions.at)
+            messages = _from_block(log, kept, client, lacking, positions.at)
             return self._fill(log, lacking, session, messages, kept.next, now_ms)
         for hash_ in lacking:
             if positions.at[hash_] >= kept.next - 1:
@@ -362,7 +375,8 @@ class CatchingUp:
                     continue
                 missed_between(entry.missed, hash_, positions.told[hash_], offset + 1, wire_pb2.EXPIRED)
             else:
-                message.fill_in(entry.message, hash_, positions.told[hash_])
+                named = lacking[hash_].expression is not None
+                message.fill_in(entry.message, hash_, positions.told[hash_], named=named)
                 expired.pop(hash_, None)
             if not self._put(log, session, entry):
                 positions.move_on(lacking, offset - 1)
@@ -510,7 +524,7 @@ class CatchingUp:
             self._state.filtered.hear_channels(client)
         for hash_, channel in client.channels.items():
             if positions.join(hash_):
-                log.subscriptions.subscribe(channel, session, log.last.of(channel.key))
+                log.subscriptions.subscribe(channel, session, log.last_of(channel))
 
 
 def _of(session: EngineSession) -> MessageStream:
@@ -524,9 +538,9 @@ def _is_paged(client: RegisteredClient) -> bool:
 
 
 def _lacking(log: ChannelLog, client: RegisteredClient, positions: Positions) -> Iterator[tuple[int, ClientChannel]]:
-    at, last_of = positions.at, log.last.of_marked
+    at, last_of = positions.at, log.last_of
     for hash_, channel in client.channels.items():
-        if last_of(channel.key, channel.mark) > at[hash_]:
+        if last_of(channel) > at[hash_]:
             yield hash_, channel
 
 
@@ -539,35 +553,29 @@ def _from_tail(
 ) -> Iterable[tuple[int, int, ChannelMessage]]:
     """Returns the missing messages. `low`: none of the channels lacks anything before."""
     if len(lacking) > MANY:
-        return _of_many(log.tail.since(low), client, lacking, positions)
-    rows = [
-        [
-            (message.offset, hash_, message)
-            for message in log.tail.above(channel.key, positions[hash_])
-            if message.is_for(channel.attributes)
-        ]
-        for hash_, channel in lacking.items()
-    ]
-    return merge(*rows)
+        return _of_many(log, log.tail.since(low), client, lacking, positions)
+    return merge(*(_row(registered_reads.in_tail(log, one, positions[one.hash]), one) for one in lacking.values()))
+
+
+def _row(messages: Iterable[ChannelMessage], channel: ClientChannel) -> Iterator[tuple[int, int, ChannelMessage]]:
+    return ((message.offset, channel.hash, message) for message in messages)
 
 
 def _from_block(
-    kept: KeptMessages, client: RegisteredClient, lacking: Mapping[int, ClientChannel], positions: Mapping[int, int]
+    log: ChannelLog,
+    kept: KeptMessages,
+    client: RegisteredClient,
+    lacking: Mapping[int, ClientChannel],
+    positions: Mapping[int, int],
 ) -> Iterable[tuple[int, int, ChannelMessage]]:
     if len(lacking) > MANY:
-        return sorted(_of_many(chain.from_iterable(kept.by_channel.values()), client, lacking, positions))
-    rows = [
-        [
-            (message.offset, hash_, message)
-            for message in kept.by_channel.get(channel.key, ())
-            if message.offset > positions[hash_] and message.is_for(channel.attributes)
-        ]
-        for hash_, channel in lacking.items()
-    ]
-    return merge(*rows)
+        return sorted(_of_many(log, chain.from_iterable(kept.by_channel.values()), client, lacking, positions))
+    rows = (registered_reads.in_block(log, kept, one, positions[one.hash]) for one in lacking.values())
+    return merge(*map(_row, rows, lacking.values()))
 
 
 def _of_many(
+    log: ChannelLog,
     messages: Iterable[ChannelMessage],
     client: RegisteredClient,
     lacking: Mapping[int, ClientChannel],
@@ -576,8 +584,8 @@ def _of_many(
     """Yields the missing messages of a client with thousands of channels, in the order of the messages."""
     by_key = client.channels.by_key
     for message in messages:
-        channel = by_key.get(message.key)
-        if channel is None or channel.hash not in lacking or message.offset <= positions[channel.hash]:
-            continue
-        if message.is_for(channel.attributes):
-            yield message.offset, channel.hash, message
+        for channel in registered_reads.registered_for(log, by_key, message.key):
+            if channel.hash not in lacking or message.offset <= positions[channel.hash]:
+                continue
+            if message.is_for(channel.attributes):
+                yield message.offset, channel.hash, message

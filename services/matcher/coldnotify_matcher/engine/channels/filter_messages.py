@@ -13,15 +13,14 @@ from coldnotify_schemas.filters import can_be_said
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
-from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
+from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage, name_of
 from coldnotify_matcher.engine.channel_logs.subscriptions import message_bytes_max
+from coldnotify_matcher.engine.channels.registered_reads import MANY
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_filter import spare_own
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 _NO_ATTRIBUTES: frozenset[str] = frozenset()
-MANY = 64
-"""If more channels lack something, messages are searched, and not channels."""
 
 
 def tell_live(state: PartitionState, message: ChannelMessage, now_ms: int) -> int:
@@ -29,7 +28,7 @@ def tell_live(state: PartitionState, message: ChannelMessage, now_ms: int) -> in
     told = 0
     if not message.is_for(_NO_ATTRIBUTES) or message.expired(now_ms):
         return told
-    group = message.key[: -len(_name_of(message.key)) - 1]
+    group = message.key[: -len(name_of(message.key)) - 1]
     sender = state.clients.get(f"{group}/{message.source}") if message.source else None
     spared = None if sender is None or not sender.kept or _may_have(sender, message) else sender.session
     for gateway, hearing in state.filtered.channel_hearers(message.key).items():
@@ -49,12 +48,12 @@ def lacking(log: ChannelLog, client: RegisteredClient, cursor: int) -> list[str]
     """Returns the keys of channels that its filters fit and that have messages above this cursor."""
     fitting = client.filters.fitting
     above = log.names.of_group(client.group_key).above(cursor)
-    return [key for key in above if can_be_said(name := _name_of(key)) and fitting(name)]
+    return [key for key in above if can_be_said(name := name_of(key)) and fitting(name)]
 
 
 def filters_of(client: RegisteredClient, keys: Iterable[str]) -> list[int]:
     """Returns the hashes of its filters that fit any of these channels."""
-    names = [_name_of(key) for key in keys]
+    names = [name_of(key) for key in keys]
     return list({one.hash: None for name in names for one in client.filters.fitting(name)})
 
 
@@ -87,7 +86,7 @@ def entries(
 
 def _say(message: ChannelMessage, entry: internal_pb2.Entry, now_ms: int) -> None:
     message.fill_in(entry.message, 0, message.offset)
-    entry.message.name = _name_of(message.key)
+    entry.message.name = name_of(message.key)
     if message.properties:
         entry.properties = message.properties
     if message.expires_at is not None:
@@ -96,13 +95,9 @@ def _say(message: ChannelMessage, entry: internal_pb2.Entry, now_ms: int) -> Non
 
 def _may_have(client: RegisteredClient, message: ChannelMessage) -> bool:
     """Returns true unless it was sent before its filters were registered, or by itself, and it wants no such."""
-    fitting = [one for one in client.filters.fitting(_name_of(message.key)) if one.channels_position < message.offset]
+    fitting = [one for one in client.filters.fitting(name_of(message.key)) if one.channels_position < message.offset]
     own = message.source and message.source == client.name
     return bool(fitting) and not (own and spare_own(fitting))
-
-
-def _name_of(key: str) -> str:
-    return key.split("/", 2)[2]
 
 
 def _offset_of(message: ChannelMessage) -> int:

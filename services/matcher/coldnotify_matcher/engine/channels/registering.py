@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coldnotify_schemas import wire_pb2
-from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
+from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, expression_of
 from coldnotify_schemas.names import InvalidName
+from coldnotify_schemas.protocol import PATTERNS_MAX
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
-from coldnotify_matcher.engine.interests.by_channel import ClientChannel
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel, key_of
 from coldnotify_matcher.engine.interests.kinds import ALL_KINDS, channel_text_of
 from coldnotify_matcher.engine.partition_state import PartitionState
 
@@ -72,7 +73,7 @@ class Registering:
             if channel is None:
                 if replayed:
                     continue
-                reason = self._why_not(client, text)
+                reason = self._why_not(log, client, text)
                 if reason:
                     outcome.refused.append(wire_pb2.Refusal(interest=hash_, reason=reason))
                     self._state.count("channels_refused")
@@ -105,7 +106,7 @@ class Registering:
     def _add(
         self, log: ChannelLog, client: RegisteredClient, text: str, position: int, outcome: RegisteredChannels
     ) -> ClientChannel:
-        key = f"{client.group_key}/{channel_of(text)[0]}"
+        key = key_of(client.group_key, channel_of(text)[0])
         other = client.channels.by_key.get(key)
         if other is not None:
             client.unregister_channel(other)
@@ -124,7 +125,7 @@ class Registering:
             channel.position, channel.epoch = begin, log.epoch
             client.changed.add(channel.bucket)
 
-    def _why_not(self, client: RegisteredClient, text: str) -> str:
+    def _why_not(self, log: ChannelLog, client: RegisteredClient, text: str) -> str:
         """Returns the reason why the client cannot be registered for this; "": it can."""
         name, attributes = channel_of(text)
         try:
@@ -132,10 +133,20 @@ class Registering:
                 return "attributes: are not sorted, or one is there twice"
         except InvalidName as error:
             return str(error).replace("object:", "channel:", 1)
-        if f"{client.group_key}/{name}" in client.channels.by_key:
+        if key_of(client.group_key, name) in client.channels.by_key:
             return ""
+        expression = expression_of(name)
+        if expression is not None and (reason := _why_no_pattern(log, client, expression)):
+            return reason
         full = self._state.why_full(client, ALL_KINDS)
         return f"channel: {full}" if full else ""
+
+
+def _why_no_pattern(log: ChannelLog, client: RegisteredClient, expression: str) -> str:
+    """Returns the reason why the client cannot have one more pattern, which is this; "": it can."""
+    if client.channels.patterns >= PATTERNS_MAX:
+        return f"pattern: the client has {client.channels.patterns} (at most {PATTERNS_MAX} are allowed)"
+    return log.names.why_not(client.group_key, expression)
 
 
 def _position(log: ChannelLog, client: RegisteredClient, said: wire_pb2.Interest) -> int:
@@ -150,7 +161,16 @@ def _position(log: ChannelLog, client: RegisteredClient, said: wire_pb2.Interest
     if said.since == wire_pb2.SINCE_TIME:
         return min(max(said.at, log.log_start) - 1, now)
     if said.since == wire_pb2.SINCE_NEWEST:
-        newest = log.last.known(f"{client.group_key}/{said.text}")
+        newest = _newest(log, client, said)
         if newest is not None and newest >= log.oldest:
             return newest - 1
     return now
+
+
+def _newest(log: ChannelLog, client: RegisteredClient, said: wire_pb2.Interest) -> int | None:
+    """Returns the offset of the newest message that is known."""
+    if said.kind == wire_pb2.INTEREST_PATTERN:
+        if log.names.why_not(client.group_key, said.text):
+            return None
+        return log.names.of_pattern(client.group_key, said.text).known
+    return log.last.known(f"{client.group_key}/{said.text}")

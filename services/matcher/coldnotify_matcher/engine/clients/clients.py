@@ -13,7 +13,7 @@ from coldnotify_schemas.names import is_looking_name
 
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.clients.unsettled import NOTHING, UnsettledRegistration
-from coldnotify_matcher.engine.interests.by_channel import ByChannel, ClientChannel
+from coldnotify_matcher.engine.interests.by_channel import ByChannel, ClientChannel, key_of
 from coldnotify_matcher.engine.interests.by_filter import ByFilter, RegisteredFilter, spare_own
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
@@ -349,7 +349,7 @@ class RegisteredClient:
             else:
                 self._put_query(query.text, index)
         for channel in record.of_kind(Kind.CHANNEL):
-            if f"{self.group_key}/{channel_of(channel.text)[0]}" in self.channels.by_key:
+            if key_of(self.group_key, channel_of(channel.text)[0]) in self.channels.by_key:
                 elsewhere = True
             else:
                 self._put_channel(channel.text, channel.position, channel.epoch, index)

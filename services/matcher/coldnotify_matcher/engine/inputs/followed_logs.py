@@ -115,7 +115,7 @@ class FollowedLogs:
                 return
             if message.high:
                 self._catching_up.tell_ahead(log, message, before, now_ms)
-            told, missed = log.subscriptions.tell(message, state.expires_ms(now_ms))
+            told, missed = log.subscriptions.tell(message, state.expires_ms(now_ms), log.names.patterns_of(message.key))
             if state.filtered.any:
                 told += filter_messages.tell_live(state, message, state.expires_ms(now_ms))
             state.deliver(domain, told, told * len(message.payload))
@@ -145,7 +145,8 @@ class FollowedLogs:
             for gateway, numbers in state.filtered.channel_hearers(message.key).items()
             for number in numbers
         ]
-        for gateway, number in chain(log.subscriptions.sessions(message.key), by_filter):
+        keys = (message.key, *log.names.patterns_of(message.key))
+        for gateway, number in chain(*map(log.subscriptions.sessions, keys), by_filter):
             client = state.clients[gateway.sessions[number]]
             session = client.session
             if session is not None and (session.gateway, session.number) == (gateway, number):
@@ -205,7 +206,7 @@ class FollowedLogs:
             self._catching_up.on_block(log, log.take_served(None), now_ms)
             self._catching_up.on_tick(log, now_ms)
             log.subscriptions.on_tick()
-            log.names.on_tick()
+            log.names.on_tick(log.subscriptions.has)
             forgotten = log.forget_some()
             if forgotten:
                 self._state.count("channels_forgotten", forgotten)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from sys import intern
 from zlib import crc32
 
-from coldnotify_schemas.interests import Interest, Kind, channel_hash, channel_of
+from coldnotify_schemas.interests import Interest, Kind, channel_hash, channel_of, expression_of
 
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
@@ -18,18 +18,27 @@ def channel_mark(key: str) -> int:
     return crc32(key.encode())
 
 
-class ClientChannel:
-    """One channel of one client."""
+def key_of(group_key: str, name: str) -> str:
+    """Returns the key of a channel of this group, or of a pattern: none that a record can have."""
+    return f"{group_key}/{name}" if expression_of(name) is None else group_key + name
 
-    __slots__ = ("attributes", "bucket", "epoch", "hash", "key", "mark", "position", "text")
+
+class ClientChannel:
+    """One channel of one client, or one pattern of channels."""
+
+    __slots__ = ("attributes", "bucket", "epoch", "expression", "group", "hash", "key", "mark", "position", "text")
 
     def __init__(self, group_key: str, text: str, position: int, epoch: int, bucket: int) -> None:
         self.text = intern(text)
         """`channel_text` of its name and attributes."""
         name, attributes = channel_of(text)
         self.attributes = frozenset(attributes)
-        self.key = intern(f"{group_key}/{name}")
-        """domain/group/channel."""
+        self.expression = expression_of(name)
+        """A pattern's expression; None: it is a channel."""
+        self.group = group_key
+        """domain/group."""
+        self.key = intern(key_of(group_key, name))
+        """domain/group/channel; a pattern's is no channel's."""
         self.mark = channel_mark(self.key)
         self.hash = channel_hash(text)
         self.position = position
@@ -43,12 +52,14 @@ class ClientChannel:
 class ByChannel(dict[int, ClientChannel]):
     """A client's interests by channel, by their hashes."""
 
-    __slots__ = ("by_key", "cursor", "epoch", "stored_cursor")
+    __slots__ = ("by_key", "cursor", "epoch", "patterns", "stored_cursor")
 
     def __init__(self) -> None:
         super().__init__()
         self.by_key: dict[str, ClientChannel] = {}
-        """By domain/group/channel: a client has at most one registration of each."""
+        """By `key_of`: a client has at most one registration of each."""
+        self.patterns = 0
+        """Number of those that are patterns."""
         self.cursor = NO_CURSOR
         """The cursor that the client reports."""
         self.epoch = NO_EPOCH
@@ -59,10 +70,12 @@ class ByChannel(dict[int, ClientChannel]):
     def add(self, channel: ClientChannel) -> None:
         """Add a registration of a new channel."""
         self[channel.hash] = self.by_key[channel.key] = channel
+        self.patterns += channel.expression is not None
 
     def remove(self, channel: ClientChannel) -> None:
         """Remove an existing registration."""
         del self[channel.hash], self.by_key[channel.key]
+        self.patterns -= channel.expression is not None
 
     def interests(self) -> Iterator[Interest]:
         """Yields all of them, as values."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.digest import object_digest
-from coldnotify_schemas.interests import channel_hash, filter_hash, joined_channel, query_hash
-from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_FILTER, INTEREST_QUERY, Interest
+from coldnotify_schemas.interests import BETWEEN, channel_hash, filter_hash, joined_channel, query_hash
+from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_FILTER, INTEREST_PATTERN, INTEREST_QUERY, Interest
 
 KINDS = wire_pb2.KINDS_NAMES | wire_pb2.KINDS_QUERIES
 """Kinds of interests that every matcher of this release accepts."""
@@ -19,8 +19,8 @@ def queries_in(interests: Iterable[Interest]) -> list[Interest]:
 
 
 def channels_in(interests: Iterable[Interest]) -> list[Interest]:
-    """Returns the channels among these interests, in their order."""
-    return [one for one in interests if one.kind == INTEREST_CHANNEL]
+    """Returns the channels among these interests, and the patterns of channels, in their order."""
+    return [one for one in interests if one.kind in (INTEREST_CHANNEL, INTEREST_PATTERN)]
 
 
 def filters_in(interests: Iterable[Interest]) -> list[Interest]:
@@ -29,8 +29,9 @@ def filters_in(interests: Iterable[Interest]) -> list[Interest]:
 
 
 def channel_text_of(channel: Interest) -> str:
-    """Returns the registered text of a channel, unchecked."""
-    return joined_channel(channel.text, channel.attributes) if channel.attributes else channel.text
+    """Returns the registered text of a channel, or of a pattern, unchecked."""
+    name = BETWEEN + channel.text if channel.kind == INTEREST_PATTERN else channel.text
+    return joined_channel(name, channel.attributes) if channel.attributes else name
 
 
 def hashes_of(interests: Iterable[Interest]) -> list[int]:
@@ -39,7 +40,7 @@ def hashes_of(interests: Iterable[Interest]) -> list[int]:
     for one in interests:
         if one.kind == INTEREST_QUERY:
             hashes.append(query_hash(one.text))
-        elif one.kind == INTEREST_CHANNEL:
+        elif one.kind in (INTEREST_CHANNEL, INTEREST_PATTERN):
             hashes.append(channel_hash(channel_text_of(one)))
         elif one.kind == INTEREST_FILTER:
             hashes.append(filter_hash(one.text))

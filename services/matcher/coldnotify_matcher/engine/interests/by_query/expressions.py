@@ -1,5 +1,6 @@
 """Regular expressions of queries, by RE2: any expression takes time linear to the text, and bounded memory."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -27,8 +28,19 @@ def found_in(pattern: str, text: str) -> bool:
     return _compiled(pattern).search(text.encode()) is not None
 
 
+def finder_of(pattern: str) -> Callable[[str], bool]:
+    """Returns what says whether the expression is found in a text, to be kept: it is compiled once. Raises
+    InvalidExpression."""
+    search = _compile(pattern).search
+    return lambda text: search(text.encode()) is not None
+
+
 @lru_cache(maxsize=EXPRESSIONS_KEPT_MAX)
 def _compiled(pattern: str) -> Any:
+    return _compile(pattern)
+
+
+def _compile(pattern: str) -> Any:
     options = re2.Options()
     options.max_mem = EXPRESSION_BYTES_MAX
     options.never_capture = True
