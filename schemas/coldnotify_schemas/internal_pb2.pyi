@@ -146,7 +146,7 @@ class Kept(_message.Message):
     def __init__(self, clean: _Optional[bool] = ..., expiry_s: _Optional[int] = ..., protocol: _Optional[str] = ..., will: _Optional[_Union[Will, _Mapping]] = ...) -> None: ...
 
 class Will(_message.Message):
-    __slots__ = ("topic", "payload", "retain", "qos", "delay_s", "expiry_s", "properties")
+    __slots__ = ("topic", "payload", "retain", "qos", "delay_s", "expiry_s", "properties", "doubled")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     RETAIN_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +154,7 @@ class Will(_message.Message):
     DELAY_S_FIELD_NUMBER: _ClassVar[int]
     EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    DOUBLED_FIELD_NUMBER: _ClassVar[int]
     topic: str
     payload: bytes
     retain: bool
@@ -161,7 +162,8 @@ class Will(_message.Message):
     delay_s: int
     expiry_s: int
     properties: bytes
-    def __init__(self, topic: _Optional[str] = ..., payload: _Optional[bytes] = ..., retain: _Optional[bool] = ..., qos: _Optional[int] = ..., delay_s: _Optional[int] = ..., expiry_s: _Optional[int] = ..., properties: _Optional[bytes] = ...) -> None: ...
+    doubled: bool
+    def __init__(self, topic: _Optional[str] = ..., payload: _Optional[bytes] = ..., retain: _Optional[bool] = ..., qos: _Optional[int] = ..., delay_s: _Optional[int] = ..., expiry_s: _Optional[int] = ..., properties: _Optional[bytes] = ..., doubled: _Optional[bool] = ...) -> None: ...
 
 class KeptSet(_message.Message):
     __slots__ = ("present", "filters", "complete", "unreleased")

@@ -185,6 +185,8 @@ class StoredWill(msgspec.Struct, frozen=True, omit_defaults=True):
     """The version that it is published as; 0 for a message. -1: that is not decided."""
     incarnation: int = 0
     """The version's."""
+    doubled: bool = False
+    """It is published as a message before it is as a version."""
 
 
 class WillRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -26,9 +26,9 @@ CEILINGS = {
     ODD_WORDS: 20,
     OF_FIELDS: 0,
     SET_FROM_OUTSIDE: 1_314,
-    SETTINGS: 133,
+    SETTINGS: 134,
     TWO_MEANINGS: 0,
-    WORDS: 114_990,
+    WORDS: 115_140,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

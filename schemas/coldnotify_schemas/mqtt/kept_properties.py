@@ -1,11 +1,12 @@
 """The properties of a PUBLISH that outlive it: as headers of its record in Kafka, and as bytes between services.
 
-Headers (whoever writes a record may give it these): `mqtt-qos`, `mqtt-payload-format`, `mqtt-content-type`,
-`mqtt-response-topic`, `mqtt-correlation-data`, and `mqtt-user-` before the name of each user property, in their order.
+Headers (whoever writes a record may give it these): `mqtt-qos`, `mqtt-retain`, `mqtt-payload-format`,
+`mqtt-content-type`, `mqtt-response-topic`, `mqtt-correlation-data`, and `mqtt-user-` before the name of each user
+property, in their order.
 
-Bytes: one for the QoS, 3 where no header says it; then the properties as MQTT 5.0 encodes them, without their length.
-b"" means that there are none. So the newest version of each object, and each message in memory, has KEPT_BYTES_MAX at
-most.
+Bytes: one for the QoS, 3 where no header says it, and 4 more for a retained message; then the properties as MQTT 5.0
+encodes them, without their length. b"" means that there are none. So the newest version of each object, and each
+message in memory, has KEPT_BYTES_MAX at most.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +25,12 @@ PREFIX = "mqtt-"
 """Begins the name of each of these headers."""
 QOS_HEADER = "mqtt-qos"
 """0, 1 or 2: the QoS of the PUBLISH, which a delivery does not exceed."""
+RETAINED_HEADER = "mqtt-retain", b"1"
+"""The header of a channel's message that was published with retain."""
 USER_PREFIX = "mqtt-user-"
 _UNSAID = 3
 """The byte of a QoS that no header says. It is none of MQTT's."""
+_RETAINED = 4
 _QOS_VALUES = {b"0": 0, b"1": 1, b"2": 2}
 _FORMAT_VALUES = {b"0": 0, b"1": 1}
 _FORMAT, _RESPONSE_TOPIC = "payload_format", "response_topic"
@@ -47,6 +51,8 @@ class KeptProperties(NamedTuple):
     """None: it is not said, and limits no delivery."""
     properties: Properties = NO_PROPERTIES
     """Only payload format, content type, response topic, correlation data, user properties."""
+    retained: bool = False
+    """True: a message that was published with retain."""
 
 
 NOTHING_KEPT = KeptProperties()
@@ -86,14 +92,17 @@ def read_kept(headers: Iterable[tuple[str, str | bytes | None]]) -> ReadHeaders:
         return NO_HEADERS
     said = [(name, value.encode() if isinstance(value, str) else value or b"") for name, value in found]
     qos, wrong, others = None, 0, []
+    retained = RETAINED_HEADER in said
     for name, value in said:
+        if (name, value) == RETAINED_HEADER:
+            continue
         if name != QOS_HEADER:
             others.append((name, value))
         elif qos is None and value in _QOS_VALUES:
             qos = _QOS_VALUES[value]
         else:
             wrong += 1
-    encoded, passed_over = _encode(qos, others, KEPT_BYTES_MAX)
+    encoded, passed_over = _encode(qos, others, KEPT_BYTES_MAX, retained=retained)
     return ReadHeaders(encoded, passed_over + wrong)
 
 
@@ -101,20 +110,20 @@ def kept_headers(encoded: bytes) -> tuple[Header, ...]:
     """Returns the headers that say the same again. Raises MqttError."""
     if not encoded:
         return ()
-    qos, properties = decode_kept(encoded)
+    qos, properties, retained = decode_kept(encoded)
     said = () if qos is None else ((QOS_HEADER, b"%d" % qos),)
-    return (*said, *_headers_of(properties))
+    return (*said, *((RETAINED_HEADER,) if retained else ()), *_headers_of(properties))
 
 
 @lru_cache(maxsize=256)
 def decode_kept(encoded: bytes) -> KeptProperties:
     """Returns what was encoded. Raises MqttError."""
     if len(encoded) <= 1:
-        return _of_qos(encoded[0]) if encoded else NOTHING_KEPT
+        return _of_first(encoded[0]) if encoded else NOTHING_KEPT
     body = encoded[1:]
     reader = Reader(varint_bytes(len(body)) + body)
     # A server's: it is what devices are told.
-    return _of_qos(encoded[0])._replace(properties=read_properties(reader, PacketType.PUBLISH, Side.SERVER))
+    return _of_first(encoded[0])._replace(properties=read_properties(reader, PacketType.PUBLISH, Side.SERVER))
 
 
 def check_kept(encoded: bytes) -> None:
@@ -127,8 +136,9 @@ def check_kept(encoded: bytes) -> None:
         raise ValueError(str(error)) from None
 
 
-def _of_qos(qos: int) -> KeptProperties:
-    return KeptProperties(qos) if qos < _UNSAID else NOTHING_KEPT
+def _of_first(byte: int) -> KeptProperties:
+    qos = byte % _RETAINED
+    return KeptProperties(None if qos == _UNSAID else qos, retained=byte >= _RETAINED)
 
 
 def _headers_of(properties: Properties) -> Iterable[Header]:
@@ -147,9 +157,12 @@ _HEADER_VALUES: Mapping[type, Callable[[Any], bytes]] = {
 }
 
 
-def _encode(qos: int | None, headers: Sequence[Header], bytes_max: int | None = None) -> ReadHeaders:
+def _encode(
+    qos: int | None, headers: Sequence[Header], bytes_max: int | None = None, *, retained: bool = False
+) -> ReadHeaders:
     """Returns the properties as bytes, and how many were passed over. `bytes_max`: None without a bound."""
-    parts, size, passed_over = [bytes((_UNSAID if qos is None else qos,))], 1, 0
+    first = (_UNSAID if qos is None else qos) + retained * _RETAINED
+    parts, size, passed_over = [bytes((first,))], 1, 0
     seen: set[str] = set()
     for name, value in headers:
         part = b"" if name in seen else _part(name, value)
@@ -160,7 +173,7 @@ def _encode(qos: int | None, headers: Sequence[Header], bytes_max: int | None = 
             seen.add(name)
         parts.append(part)
         size += len(part)
-    if len(parts) == 1 and qos is None:
+    if len(parts) == 1 and first == _UNSAID:
         return ReadHeaders(b"", passed_over)
     return ReadHeaders(b"".join(parts), passed_over)
 

@@ -17,6 +17,7 @@ from coldnotify_schemas.matcher_state import (
     WillRecord,
     is_wills_key,
 )
+from coldnotify_schemas.message_places import MESSAGE_HEADER
 from coldnotify_schemas.mqtt.kept_properties import PREFIX as PROPERTY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
@@ -207,5 +208,5 @@ class CopiedRecords:
         return msgspec.json.encode(said)
 
 
-_OF_PLACES = (MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER)
+_OF_PLACES = (MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER, MESSAGE_HEADER)
 """Headers about offsets of the old topics. A channel's record keeps its place there, by which repeats are known."""

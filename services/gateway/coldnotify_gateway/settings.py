@@ -25,7 +25,7 @@ from coldnotify_schemas.protocol import (
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 
 from coldnotify_gateway.core import DeviceHome, Limits
-from coldnotify_gateway.listeners.mqtt.settings import MqttSettings
+from coldnotify_gateway.listeners.mqtt.settings import BOTH, MqttSettings
 from coldnotify_gateway.listeners.tcp.settings import TcpSettings
 from coldnotify_gateway.listeners.web.settings import WebSettings
 
@@ -216,6 +216,7 @@ class GatewaySettings(
             keepalive_default_s=self.gateway_keepalive_s,
             keepalive_max_s=self.gateway_keepalive_max_s,
             mqtt_keepalive_max_s=self.gateway_mqtt_keepalive_max_s,
+            mqtt_retained_both=self.gateway_mqtt_retained == BOTH,
             ask_again_s=self.gateway_ask_again_s,
             wait_after_s=self.gateway_wait_after_s,
         )

@@ -125,17 +125,12 @@ class MatcherPartition(JobPartition):
         topic, _, offset, _, key, value, timestamp_ms, said = record
         if topic == self._objects:
             rejected_for, said = (said, None) if said.__class__ is str else ("", said)
-            moved, traceparent, since, removes, urgent, arrival, raw, properties, passed_over, request = (
-                said or NOTHING_SAID
-            )
+            moved, traceparent, *others = said or NOTHING_SAID
             if traceparent and self._traced is not None and self.phase is OwningPhase.OWNED:
                 traceparent = self._traced(record, traceparent)
             # Each is made here, a hundred thousand after a long log: through its class it would take three times as
             # long.
-            fields = (
-                key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent, arrival, raw, properties,
-                passed_over, request,
-            )  # fmt: skip
+            fields = (key, value, offset, timestamp_ms, moved, traceparent, *others)
             if rejected_for:
                 self.engine.intake.reject_object(tuple.__new__(HeadedObjectRecord, fields), rejected_for)
             else:

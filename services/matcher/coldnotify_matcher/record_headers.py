@@ -7,6 +7,7 @@ from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
 from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
 from coldnotify_schemas.description_patches import REQUEST_HEADER
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by
+from coldnotify_schemas.message_places import MESSAGE_HEADER, MessagePlace, message_place
 from coldnotify_schemas.mqtt.kept_properties import PREFIX as PROPERTY_PREFIX
 from coldnotify_schemas.mqtt.kept_properties import read_kept
 from coldnotify_schemas.priority import HIGH, HIGH_VALUE, PRIORITY_HEADER
@@ -41,6 +42,8 @@ class SaidByHeaders(NamedTuple):
     """Headers of such properties that say nothing."""
     request: bytes = b""
     """The last request whose patch is in a description (`description_patches.request_in`); b"" without one."""
+    message: MessagePlace | None = None
+    """The message that it is, too (`message_places`); None: it is none."""
 
 
 NOTHING_SAID = SaidByHeaders()
@@ -63,6 +66,7 @@ class HeadedObjectRecord(NamedTuple):
     properties: bytes = b""
     passed_over: int = 0
     request: bytes = b""
+    message: MessagePlace | None = None
 
 
 class EndedByHeaders(NamedTuple):
@@ -102,7 +106,7 @@ class HeadersReader:
 def read_headers(headers: Headers) -> SaidByHeaders:
     """Returns the headers of an objects record; a damaged header counts as absent."""
     moved, since, removes, urgent, arrival, raw = False, b"", b"", False, None, False
-    has_properties, request = False, b""
+    has_properties, request, message = False, b"", None
     for name, value in headers:
         if name == MOVED_HEADER:
             moved = True
@@ -114,13 +118,17 @@ def read_headers(headers: Headers) -> SaidByHeaders:
             urgent = value in (HIGH_VALUE, HIGH)
         elif name == ARRIVAL_HEADER:
             arrival = value if isinstance(value, bytes) else b""
+        elif name == MESSAGE_HEADER:
+            message = message_place(value)
         elif name == PAYLOAD_HEADER:
             raw = raw or says_raw(((name, value),))
         elif name.startswith(PROPERTY_PREFIX):
             has_properties = True
         elif name == REQUEST_HEADER and isinstance(value, bytes):
             request = value
-    said = SaidByHeaders(moved, sampled_in(headers), since, removes, urgent, arrival, raw, request=request)
+    said = SaidByHeaders(
+        moved, sampled_in(headers), since, removes, urgent, arrival, raw, request=request, message=message
+    )
     if not has_properties:
         return said
     properties, passed_over = read_kept(headers)

@@ -45,6 +45,8 @@ class DevicePublishing:
         if packet.qos > 1:
             return self._on_received(session, device, packet, now_s)
         publish = device.publishes.take(packet, self._publishing.wall_ms(now_s))
+        if publish.object and self._limits.mqtt_retained_both:
+            device.publishes.double(publish.request, self._requests.message_id(session, publish.request))
         if (wrong := fault_of(packet, self._limits.payload_bytes_max)) is not None:
             return self._wrong(session, device, publish.request, wrong, now_s)
         if device.receives and device.received.waiting:
@@ -126,11 +128,11 @@ class DevicePublishing:
                 return [Send(session.peer, [device.encode(PubRec(identifier))])]
         publish = device.publishes.take(packet, self._publishing.wall_ms(now_s))
         if one is None:
-            one = received.entries[identifier] = Received(
-                identifier,
-                "" if publish.object else self._requests.message_id(session, publish.request),
-                publish.object,
-            )
+            is_message = not publish.object or self._limits.mqtt_retained_both
+            message_id = self._requests.message_id(session, publish.request) if is_message else ""
+            one = received.entries[identifier] = Received(identifier, message_id, publish.object)
+        if one.object and one.id:
+            device.publishes.double(publish.request, one.id)
         one.begin(publish.request)
         wrong = fault_of(packet, self._limits.payload_bytes_max)
         if wrong is None and (words := self._publishing.fault_of(session, publish)) is not None:

@@ -154,7 +154,7 @@ class FromDevice:
 
     def _on_connect(self, connection: Unidentified, device: MqttSide, packet: Packet, now_s: float) -> list[Output]:
         assert isinstance(packet, Connect)  # the buffer lets no other one be the first
-        device.connect(packet, self._limits.mqtt_keepalive_max_s)
+        device.connect(packet, self._limits.mqtt_keepalive_max_s, doubles=self._limits.mqtt_retained_both)
         if packet.will is not None:
             check_will(packet.will, self._limits.payload_bytes_max)
         if packet.properties.authentication_method is not None:

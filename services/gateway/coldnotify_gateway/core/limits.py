@@ -62,6 +62,8 @@ class Limits:
     """Longest keepalive; a higher value in a Hello is reduced to this one."""
     mqtt_keepalive_max_s: int = 3600
     """Longest keepalive of MQTT 5.0, and that of a client that says none."""
+    mqtt_retained_both: bool = False
+    """True: a retained message of an MQTT device is a message of a channel, too."""
     ask_again_s: float = 10.0
     """Time after which an unanswered Open, CatchUp or CheckDigest is sent again."""
     wait_after_s: float = 3.0

@@ -28,6 +28,7 @@ from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, ch
 from coldnotify_schemas.description_patches import parse_description_patch
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
 from coldnotify_schemas.internal_pb2 import Described
+from coldnotify_schemas.message_places import MessagePlace
 from coldnotify_schemas.names import InvalidName, check_object, object_key
 from coldnotify_schemas.priority import PRIORITY_HEADER, priority_header
 from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
@@ -188,6 +189,8 @@ class Publishing:
         own = session.publishes
         if not own.note(number, result):
             return []
+        if own.messages:
+            return self._on_messages(session, own.take_messages(), now_s)
         outputs: list[Output] = []
         while (taken := own.take_published()) is not None:
             publish, offset = taken
@@ -204,6 +207,19 @@ class Publishing:
             return []
         published = Published(request=publish.request, offset=offset)
         return [Send(session.peer, [plain(GatewayFrame(published=published), session.dialect.encode)])]
+
+    def _on_messages(self, session: Identified, results: list[Result], now_s: float) -> list[Output]:
+        """Goes on with the versions whose messages are in Kafka."""
+        device, log = session.device, self._retentions.of(session.domain)
+        if not results or device is None:
+            return []
+        for waiting, result in zip(session.publishes.waiting, results, strict=False):
+            if result.offset is None:
+                break
+            device.publishes.message_written(waiting.publish.request, MessagePlace(log, result.offset))
+        if results[0].offset is None:
+            return self._refuse_all(session, results[0].reason, RETRY_MS)
+        return self._begin_next(session, now_s)
 
     def on_there(self, session: Identified, asked: int, now_s: float, *, there: bool) -> list[Output]:
         """Handles the matcher's answer about the object that this question asked for."""
@@ -287,15 +303,17 @@ class Publishing:
             return [self._requests.describe(session, publish.object, publish.describe, now_s)]
         records: list[PublishRecord] = []
         size_bytes = 0
+        messages = _message_of(session, publish) is not None
         for number, (publish, admitted, described) in enumerate(own.waiting, own.first):
-            if not admitted or not described:
+            message = _message_of(session, publish)
+            if not admitted or not described or (message is not None) is not messages:
                 break
-            record = self._publication(session, number, publish)
+            record = self._publication(session, number, publish if message is None else message)
             size_bytes += len(record.key) + len(record.value)
             if records and (record.topic != records[0].topic or size_bytes > _BATCH_BYTES_MAX):
                 break
             records.append(record)
-        own.begin(len(records))
+        own.begin(len(records), messages=messages)
         return [PublishBatch(tuple(records))]
 
     def _admit_first(self, session: Identified, now_s: float) -> list[Output]:
@@ -366,6 +384,8 @@ class Publishing:
             else:
                 self._record(session, publish)
                 session.publish_right.publisher("object", publish.object, session.client)
+                if (message := _message_of(session, publish)) is not None:
+                    self._message(session, message)
         except (InvalidName, InvalidRecord, NotGranted) as error:
             return str(error)
         return None
@@ -435,6 +455,11 @@ def _check_patch(publish: Publish) -> None:
     if publish.only_describe and (publish.payload or publish.deleted or publish.HasField("version")):
         raise InvalidRecord("only_describe: the publish says a version, too")
     parse_description_patch(publish.describe)
+
+
+def _message_of(session: Identified, publish: Publish) -> Publish | None:
+    """Returns the message that is written before a publish; None: there is none, or it is in Kafka."""
+    return None if session.device is None else session.device.publishes.message_of(publish)
 
 
 def _is_high(publish: Publish) -> bool:

@@ -363,13 +363,13 @@ def _version_due(newest: Newest, complete: int, payload: bytes, how: Manner) -> 
 
 def _due_of(entry: Entry, filters: _Filters, device: MqttSide, complete: int) -> Due:
     """Returns a channel's message as it is told by these filters, with what is to be said of missing ones before."""
-    message = entry.message
+    message, retained = entry.message, decode_kept(entry.properties).retained
     return Due(
         CHANNELS,
         complete,
         topic=message.name,
         payload=message.payload,
-        manner=manner(filters, retain=False, qos_max=_qos_of(entry.properties)),
+        manner=manner(filters, retain=retained and _retains(filters), qos_max=_qos_of(entry.properties)),
         missed=device.take_missed([one.hash for one in filters]) if device.missed else "",
         properties=entry.properties,
         offset=message.offset,

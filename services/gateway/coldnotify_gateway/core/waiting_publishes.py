@@ -46,6 +46,8 @@ class SessionPublishes:
     """Number of the first waiting publish in this session, from 0."""
     under_way: int = 0
     """Number of publishes that are on their way to Kafka."""
+    messages: bool = False
+    """True if these are messages that are written before versions."""
     results: dict[int, Result] = field(default_factory=dict)
     """Kafka's answers to publishes under way that wait for the answer to an earlier one, by number."""
     refused: int = 0
@@ -67,9 +69,9 @@ class SessionPublishes:
         """Requires this request to arrive again before any other; 0: accepts any request."""
         self.refused = request
 
-    def begin(self, count: int) -> None:
-        """Begins a batch of the first waiting publishes."""
-        self.under_way = count
+    def begin(self, count: int, *, messages: bool = False) -> None:
+        """Begins a batch of the first waiting publishes, or of the messages that are written before these."""
+        self.under_way, self.messages = count, messages
 
     def note(self, number: int, result: Result) -> bool:
         """Keeps Kafka's answer to the publish of this number. Returns false if that is not under way."""
@@ -86,6 +88,15 @@ class SessionPublishes:
         del self.results[self.first]
         self.under_way -= 1
         return self._take_first(), result.offset
+
+    def take_messages(self) -> list[Result]:
+        """Ends a batch of messages, once nothing of it is under way any more, and returns Kafka's answers."""
+        if len(self.results) < self.under_way:
+            return []
+        found = [self.results[number] for number in range(self.first, self.first + self.under_way)]
+        self.results.clear()
+        self.under_way = 0
+        return found
 
     def failure(self) -> str | None:
         """Returns why the first publish may not be in Kafka, once nothing of its batch is under way any more."""

@@ -9,7 +9,7 @@ from coldnotify_schemas.filters import FilterTrie, can_be_said
 
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
-from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter, spare_own
+from coldnotify_matcher.engine.interests.by_filter import TOLD_BY_CURSOR, RegisteredFilter, spare_own
 from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.objects.offset_order import OffsetOrder
@@ -62,7 +62,7 @@ class _Hearers:
 class _Group:
     """One group."""
 
-    __slots__ = ("channels_heard", "heard", "order")
+    __slots__ = ("channels_from", "channels_heard", "heard", "order")
 
     def __init__(self, order: OffsetOrder) -> None:
         self.order = order
@@ -71,6 +71,12 @@ class _Group:
         """Sessions that receive publishes of objects."""
         self.channels_heard = _Hearers()
         """Sessions that receive messages of channels."""
+        self.channels_from = TOLD_BY_CURSOR
+        """All live sessions hear messages above this offset by all filters."""
+
+    def begin_channels(self, position: int) -> None:
+        """Note that a filter begins with messages above this offset."""
+        self.channels_from = max(self.channels_from, position)
 
 
 class FilteredGroups:
@@ -144,6 +150,7 @@ class FilteredGroups:
     def hear_one(self, client: RegisteredClient, one: RegisteredFilter) -> None:
         """Send the client's session what this filter fits from here on, as far as it is live."""
         session, group = client.session, self._group(client.group_key)
+        group.begin_channels(one.channels_position)
         if session is not None and session.indexed:
             group.heard.add(one.text, session.gateway, session.number)
         if session is not None and session.channels is not None and session.channels.live:
@@ -179,6 +186,11 @@ class FilteredGroups:
         """Yields the live sessions that have the object by a filter; some come several times."""
         for heard in self._heard(obj):
             yield from heard.by_gateway.items()
+
+    def channels_from(self, obj: Obj) -> int:
+        """Returns the offset above which all live sessions of the object's group hear messages by all their filters."""
+        group = self._groups.get(_group_of(obj))
+        return TOLD_BY_CURSOR if group is None else group.channels_from
 
     def spares(self, source: RegisteredClient, obj: Obj) -> bool:
         """Returns true if the client whose version it is wants no such by any of its filters."""

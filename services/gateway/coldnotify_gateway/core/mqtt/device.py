@@ -196,8 +196,9 @@ class MqttSide:
         """Returns the time without a packet after which it is given up."""
         return KEEPALIVES_MISSED_MAX * self.keepalive_s if self.keepalive_s else NEVER_S
 
-    def connect(self, connect: Connect, keepalive_max_s: int = 3600) -> None:
-        """Takes what a CONNECT says. `keepalive_max_s`: the service's bound."""
+    def connect(self, connect: Connect, keepalive_max_s: int = 3600, *, doubles: bool = False) -> None:
+        """Takes what a CONNECT says. `keepalive_max_s`: the service's bound. `doubles`: retained messages are messages
+        of channels, too."""
         said = connect.properties
         self.protocol = connect.protocol
         self.clean = connect.clean_start
@@ -213,7 +214,7 @@ class MqttSide:
             self.keepalive_s = connect.keep_alive_s
         self.deliveries = Deliveries(said.receive_max or IN_FLIGHT_MAX)
         if (will := connect.will) is not None:
-            self.will = said_will(will)
+            self.will = said_will(will, doubled=doubles)
 
     def speak(self, protocol: ProtocolVersion) -> None:
         """Notes the protocol in which a client that speaks none of these is refused."""

@@ -1,9 +1,9 @@
 """The publishes of an MQTT device that are under way: which packet each belongs to, and what is tried again.
 
-A retained PUBLISH is a version of the object of its topic, by arrival; a PUBLISH without retain is a message of the
-channel of its topic. Where Kafka or an agreement refuses one for now, nothing is answered and nothing more is read: it
-is published again, with all that come after it, for at most AGAIN_S. A retained one may describe its object, too: its
-user property DESCRIBE is not kept, but merged.
+A retained PUBLISH is a version of the object of its topic, by arrival, and a message before, if a setting says so
+(`doubled_versions`); a PUBLISH without retain is a message of the channel of its topic. Where Kafka or an agreement
+refuses one for now, nothing is answered and nothing more is read: it is published again, with all that come after it,
+for at most AGAIN_S. A retained one may describe its object, too: its user property DESCRIBE is not kept, but merged.
 """
 
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from coldnotify_schemas.description_patches import parse_description_patch
 from coldnotify_schemas.filters import can_be_said
+from coldnotify_schemas.message_places import MessagePlace
 from coldnotify_schemas.mqtt.kept_properties import Header, TooManyProperties, headers_of_publish
 from coldnotify_schemas.mqtt.packets import Publish as PublishPacket
 from coldnotify_schemas.mqtt.reasons import ReasonCode
@@ -20,6 +21,7 @@ from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord
 from coldnotify_schemas.wire_pb2 import Publish
 from msgspec.structs import replace
 
+from coldnotify_gateway.core.mqtt.doubled_versions import DoubledVersion
 from coldnotify_gateway.core.timers import NEVER_S
 
 DESCRIBE = "describe"
@@ -134,6 +136,8 @@ class DevicePublishes:
     """The time of the first refusal since one was taken."""
     _answers: dict[int, ReasonCode] = field(default_factory=dict)
     """Answers that wait for those to earlier ones, because PUBACKs are sent in the order of the PUBLISHes."""
+    _doubled: dict[int, DoubledVersion] = field(default_factory=dict)
+    """Versions that are messages, too, by the number of the request."""
     _last_request: int = 0
 
     def take(self, packet: PublishPacket, wall_ms: int = 0) -> Publish:
@@ -145,8 +149,22 @@ class DevicePublishes:
 
     def headers_of(self, request: int) -> tuple[Header, ...]:
         """Returns the headers that keep the properties of a publish under way."""
-        found = self.under_way.get(request)
-        return () if found is None else found.headers
+        found, doubled = self.under_way.get(request), self._doubled.get(request)
+        headers = () if found is None else found.headers
+        return headers if doubled is None else (*headers, *doubled.headers())
+
+    def double(self, request: int, message_id: str) -> None:
+        """Has a version be a message of this id, too."""
+        self._doubled[request] = DoubledVersion(message_id)
+
+    def message_of(self, publish: Publish) -> Publish | None:
+        """Returns the message that is written before a publish; None: there is none, or it is in Kafka."""
+        found = self._doubled.get(publish.request)
+        return None if found is None else found.message_of(publish)
+
+    def message_written(self, request: int, place: MessagePlace) -> None:
+        """Notes that the message that is written before a publish is in Kafka."""
+        self._doubled[request].written(place)
 
     def published(self, request: int) -> list[PubackDue]:
         """Notes that a publish is in Kafka. Returns the answers that can be sent."""
@@ -160,6 +178,7 @@ class DevicePublishes:
         found = []
         while self.under_way and (first := next(iter(self.under_way))) in self._answers:
             one = self.under_way.pop(first)
+            self._doubled.pop(first, None)
             found.append(PubackDue(one.packet_id, one.qos, self._answers.pop(first)))
         return found
 

@@ -30,8 +30,8 @@ def size_of_will(will: SaidWill, domain: str, group: str) -> int:
     return len(domain) + len(group) + len(will.topic) + 2 + len(will.payload)
 
 
-def said_will(will: Will) -> SaidWill:
-    """Returns a will as an Open says it."""
+def said_will(will: Will, *, doubled: bool = False) -> SaidWill:
+    """Returns a will as an Open says it. `doubled`: one with retain is a message, too."""
     return SaidWill(
         topic=will.topic,
         payload=will.payload,
@@ -40,6 +40,7 @@ def said_will(will: Will) -> SaidWill:
         delay_s=will.properties.will_delay_s or 0,
         expiry_s=will.properties.message_expiry_s,
         properties=_properties(will),
+        doubled=doubled and will.retain,
     )
 
 

@@ -32,7 +32,7 @@ class Received:
 
     identifier: int
     id: str = ""
-    """The message's."""
+    """The message's; empty: it is a version alone."""
     object: str = ""
     """The name of the object that it is a version of; empty: it is a message."""
     version: int | None = None

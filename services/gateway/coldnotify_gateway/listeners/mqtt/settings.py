@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from coldnotify_common.settings import Settings, setting
 from coldnotify_schemas.names import InvalidName, check_name
 
+OBJECT, BOTH = "object", "both"
+
 
 def check_name_or_nothing(text: str) -> None:
     """Raises ValueError unless the text is empty, or a name of a domain or group."""
@@ -36,4 +38,10 @@ class MqttSettings(Settings):
         "maximum keepalive of MQTT 5.0 (s), also where a client says none; a longer one is reduced to this",
         minimum=1,
         maximum=65535,
+    )
+    gateway_mqtt_retained: str = setting(
+        OBJECT,
+        "a retained message is a version of an object, or both: first a message of the channel of the same name, so "
+        "that subscribers are told each",
+        choices=(OBJECT, BOTH),
     )

@@ -49,6 +49,14 @@ class Repeats:
         place = bisect_left(self._found, offset)
         return place < len(self._found) and self._found[place] == offset
 
+    def first_of(self, offset: int) -> int:
+        """Returns the offset of the record that the one at this offset repeats, or the same offset."""
+        place = bisect_left(self._found, offset)
+        while place < len(self._found) and self._found[place] == offset:
+            offset = self._originals[place]
+            place = bisect_left(self._found, offset)
+        return offset
+
     def note(self, key: str, headers: MessageHeaders, offset: int, log_start: int) -> bool:
         """Note the next record of the log, which begins at `log_start` by now. Returns true if it is a repeat."""
         while self._marks and self._marks[0][0] < offset - REPEATS_KNOWN_OFFSETS:

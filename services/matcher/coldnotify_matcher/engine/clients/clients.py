@@ -223,6 +223,8 @@ class RegisteredClient:
         fitting = self.filters.fitting(obj.name) if can_be_said(obj.name) else []
         if obj.there and fitting and all(one.owed for one in fitting):
             return True
+        if obj.message is not None and obj.message.offset <= self.filters.channels_cursor:
+            return False
         if offset <= self.cursor or any(offset <= one.position and not one.owed for one in fitting):
             return False
         return bool(fitting) and not (self.published(obj) and spare_own(fitting))

@@ -32,7 +32,7 @@ class UnreleasedPublishes:
     def put(self, client: RegisteredClient, one: UnreleasedRecord) -> None:
         """Hold one for a client whose set is kept."""
         client.filters.hold(one)
-        if one.id and not one.written:
+        if one.id and not one.object and not one.written:
             self._by_id[one.id] = client
         if one.object:
             key = f"{client.group_key}/{one.object}"

@@ -19,6 +19,7 @@ from itertools import count
 from coldnotify_schemas.arrival_versions import arrival_version
 from coldnotify_schemas.internal_pb2 import WILL_DROP, WILL_WAIT
 from coldnotify_schemas.internal_pb2 import Will as SaidWill
+from coldnotify_schemas.message_places import MessagePlace
 
 UNDECIDED = -1
 BACK_S = 30
@@ -55,10 +56,18 @@ class Will:
     """The version that it is published as; 0 for a message."""
     incarnation: int = 0
     """The version's."""
+    doubled: bool = False
+    """It is published as a message before it is as a version."""
+    place: MessagePlace | None = None
+    """The place of that message, once it has come back from the log."""
 
     def decide(self, version: int, incarnation: int) -> None:
         """Note what it is published as."""
         self.version, self.incarnation = version, incarnation
+
+    def message_written(self, place: MessagePlace) -> None:
+        """Note that its message is in the log."""
+        self.place = place
 
     def wait(self, due_ms: int, *, waits: bool) -> None:
         """Note when it is due; 0: its session goes on. `waits`: it falls away if its client is back by then."""
@@ -155,6 +164,8 @@ class Wills:
         """Those of them that wait for our claim to come back."""
         self.ready: list[tuple[str, Will]] = []
         """Those that are published with this step."""
+        self._messages: dict[str, tuple[str, Will]] = {}
+        """Those whose message has not come back from the log, by its id."""
         self.written: frozenset[str] = frozenset()
         """Clients whose record is written in this step."""
         self.now_ms = 0
@@ -219,6 +230,7 @@ class Wills:
             delay_s=said.delay_s,
             expiry_s=said.expiry_s if said.HasField("expiry_s") else None,
             properties=said.properties,
+            doubled=said.doubled,
         )
         ours.begin(will, offset)
         self.changed[key] = None
@@ -333,6 +345,17 @@ class Wills:
         """Returns those that are published with this step."""
         taken, self.ready = self.ready, []
         return taken
+
+    def await_message(self, key: str, will: Will) -> None:
+        """Note that an owed one's message is written with this step: the version follows once it has come back."""
+        self._messages[message_id(will)] = key, will
+
+    def message_written(self, id_: str, place: MessagePlace) -> None:
+        """Note that the message of this id is in the log: its version is published with this step."""
+        found = self._messages.pop(id_, None)
+        if found is not None:
+            found[1].message_written(place)
+            self.ready.append(found)
 
     def take_changed(self) -> dict[str, None]:
         """Returns the clients whose record is to be written."""

@@ -5,6 +5,7 @@ from itertools import chain
 import msgspec
 from coldnotify_schemas.channels import MessageHeaders, Retention
 from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS, FORMAT, ChannelsRecord
+from coldnotify_schemas.message_places import MessagePlace
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.whole_numbers import whole_number
 
@@ -95,6 +96,8 @@ class FollowedLogs:
             arrival.stray(right)
             return
         fresh = record.offset >= max(log.read, log.replay_from)
+        if headers.id:
+            state.wills.message_written(headers.id, MessagePlace(record.retention, record.offset))
         before = log.last.of(message.key)
         if not log.take_in(message, headers):
             if fresh:

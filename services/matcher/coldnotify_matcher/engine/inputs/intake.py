@@ -144,7 +144,7 @@ class Intake:
         if len(value) > UNMADE_BYTES_MAX and len(value) > 2 * len(said.payload_bytes):
             return False
         version = said.version_at(record.timestamp_ms)
-        if not 0 <= version <= VERSION_MAX or record.arrival:
+        if not 0 <= version <= VERSION_MAX or record.arrival or record.message:
             return False
         first_offset = since_of(record.since, state.epoch, offset) if record.since else None
         time_ms, trace, properties = record.timestamp_ms, record.traceparent, record.properties
@@ -216,7 +216,7 @@ class Intake:
         state, offset = self._state, record.offset
         # A version that is newer than all before it came first with this record, whatever place its header names.
         first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
-        newer = obj.merge(said, version, offset, first_offset, record.properties)
+        newer = obj.merge(said, version, offset, first_offset, record.properties, record.message)
         if obj.kept_offset == offset:
             # With the time of a wrong clock it would be removed as soon as it comes.
             obj.active_ms = now_ms if state.live else record.timestamp_ms

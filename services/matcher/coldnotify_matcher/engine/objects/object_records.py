@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from coldnotify_schemas.message_places import MessagePlace
+
 
 class ObjectRecord(Protocol):
     """The fields of a record that the engine needs. The shell's own value has them, so none is copied."""
@@ -62,3 +64,7 @@ class ObjectRecord(Protocol):
     @property
     def request(self) -> bytes:
         """The last request whose patch is in it, in the headers of a description; b"": none."""
+
+    @property
+    def message(self) -> MessagePlace | None:
+        """The message of its object's channel that it is, too; None: it is none."""

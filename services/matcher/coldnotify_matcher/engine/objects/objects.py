@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.message_places import MessagePlace
 from coldnotify_schemas.records import HeadedRecord, PublicRecord
 
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
@@ -38,8 +39,8 @@ class Obj:
 
     __slots__ = (
         "active_ms", "checkpoint_due", "checkpoint_offset", "deleted", "expires_at_ms", "incarnation", "kept_offset",
-        "key", "last_offset", "name", "offset", "payload", "properties", "published_ms", "raw", "registered", "source",
-        "subscribers", "traceparent", "version",
+        "key", "last_offset", "message", "name", "offset", "payload", "properties", "published_ms", "raw", "registered",
+        "source", "subscribers", "traceparent", "version",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -72,6 +73,8 @@ class Obj:
         """True if the payload is no JSON that a record gives back."""
         self.properties = b""
         """Its properties for MQTT devices, at most KEPT_BYTES_MAX."""
+        self.message: MessagePlace | None = None
+        """The message of its channel that the newest version is, too; None: it is none."""
         self.source: str | None = None
         self.expires_at_ms: int | None = None
         self.deleted = False
@@ -92,12 +95,18 @@ class Obj:
         return self.version != UNKNOWN and not self.deleted
 
     def merge(
-        self, record: PublicRecord, version: int, offset: int, since: int | None = None, properties: bytes = b""
+        self,
+        record: PublicRecord,
+        version: int,
+        offset: int,
+        since: int | None = None,
+        properties: bytes = b"",
+        message: MessagePlace | None = None,
     ) -> bool:
         """Merge one record of this key. Returns true if it brings a newer version than all before it.
 
         `since`: the offset at which this version came first, if the record is one that a matcher wrote again.
-        `properties`: in its headers.
+        `properties`, `message`: in its headers.
         """
         self.last_offset = offset
         incarnation = self.incarnation if record.incarnation is None else record.incarnation
@@ -115,6 +124,8 @@ class Obj:
         self.offset = first_offset if newer else min(self.offset, first_offset)
         self.incarnation, self.version = incarnation, version
         self.payload, self.raw, self.properties = record.payload_bytes, record.is_raw, properties
+        if newer or message is not None:
+            self.message = message
         self.source = record.source
         self.expires_at_ms = record.expires_at
         self.deleted = record.deleted

@@ -15,6 +15,7 @@ from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter, spar
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.page_room import PageRoom
+from coldnotify_matcher.engine.telling.told_as_message import follows_as_message, told_as_message
 
 LOOKED_AT_A_PAGE_MAX = 50_000
 """Objects that one page looks at, whether they are in it or not: a step that makes one takes a quarter of a second at
@@ -54,7 +55,7 @@ class FilterPages:
                 for one in client.filters.fitting(name)
                 if (answer := answers.owed.get(one.hash)) is not None and answer.at < offset
             ]
-            if asking and (obj := self._object(client, name)).there and self._may_have(client, asking, obj):
+            if asking and self._is_answer(client, asking, obj := self._object(client, name)):
                 newest = obj.newest(now_ms, answer=True)
                 newest.answers.extend(one.hash for one in asking)
                 if not room.take(newest.ByteSize()):
@@ -93,11 +94,17 @@ class FilterPages:
         if not fitting:
             return None
         obj = self._object(client, name)
+        if told_as_message(self._state, client, session, fitting, obj):
+            return None
         if not obj.deleted:
             fitting = [one for one in fitting if one.position < offset]
             if session is not None and session.filter_answers.ended:
                 fitting = [one for one in fitting if session.filter_answers.told_up_to(one.hash) < offset]
         return obj if fitting and self._may_have(client, fitting, obj) else None
+
+    def _is_answer(self, client: RegisteredClient, asking: Sequence[RegisteredFilter], obj: Obj) -> bool:
+        """Returns true if the object's newest version answers these filters."""
+        return obj.there and self._may_have(client, asking, obj) and not follows_as_message(self._state, obj)
 
     def _may_have(self, client: RegisteredClient, filters: Sequence[RegisteredFilter], obj: Obj) -> bool:
         """Returns false if it published the version itself, and wants no such by any of these filters."""

@@ -13,6 +13,7 @@ from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.objects.objects import GONE_KEPT_MAX, UNKNOWN, LiveSubscribers, Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.telling.told_as_message import is_told_live, is_told_to_nobody
 
 _FIXED_BYTES_MAX = 160
 """Bytes of an Item with a FanOut beside name, payload, properties, trace and sessions: tags, lengths and numbers."""
@@ -185,7 +186,20 @@ class Index:
         if self._groups.any:
             yield from self._state.members.hearers(obj)
         if self._filtered.any:
-            yield from self._filtered.hearers(obj)
+            yield from self._by_filter(obj)
+
+    def _by_filter(self, obj: Obj) -> Iterator[tuple[GatewayView, Iterable[int]]]:
+        hearers = self._filtered.hearers(obj)
+        if obj.message is None:
+            yield from hearers
+            return
+        if is_told_to_nobody(self._state, obj):
+            return
+        for gateway, numbers in hearers:
+            keys = gateway.sessions
+            told = [one for one in numbers if one in keys and is_told_live(self._state, keys[one], obj)]
+            if told:
+                yield gateway, told
 
     def _send(
         self,

@@ -2,6 +2,7 @@
 record."""
 
 from coldnotify_schemas.arrival_versions import checkpoint_header
+from coldnotify_schemas.message_places import message_header
 from coldnotify_schemas.mqtt.kept_properties import kept_headers
 from coldnotify_schemas.records import encode_public_record, record_headers, since_header
 
@@ -44,6 +45,7 @@ class Repairs:
                     since_header(state.epoch, obj.offset),
                     *record_headers(said),
                     *kept_headers(obj.properties),
+                    *message_header(obj.message),
                 ]
                 if obj.checkpoint_due:
                     headers.append(checkpoint_header(state.epoch, state.position - 1))

@@ -3,7 +3,8 @@
 import msgspec
 from coldnotify_schemas.channels import MessageHeaders, message_headers
 from coldnotify_schemas.matcher_state import FORMAT_WITH_FILTERS, WILL_BUCKET, StoredWill, WillRecord
-from coldnotify_schemas.mqtt.kept_properties import kept_headers
+from coldnotify_schemas.message_places import message_header
+from coldnotify_schemas.mqtt.kept_properties import RETAINED_HEADER, kept_headers
 from coldnotify_schemas.records import InvalidRecord, PublicRecord, carrying, encode_public_record, record_headers
 
 from coldnotify_matcher.engine.clients.wills import UNDECIDED, ClientWills, Will, expires_at_ms, message_id, version_of
@@ -51,9 +52,9 @@ class WillRecords:
         published: dict[str, None] = {}
         for key, will in ready:
             self._state.handles(key)
-            self._publish(key, will)
-            wills.drop(key, will)
-            published[key] = None
+            if self._publish(key, will):
+                wills.drop(key, will)
+                published[key] = None
         for key in published:
             # It must not be forgotten before it is published.
             self._outbox.write_last(self._record(key))
@@ -102,26 +103,31 @@ class WillRecords:
             if obj is not None and obj.version >= version:
                 del self._promised[object_key]
 
-    def _publish(self, key: str, will: Will) -> None:
-        """Publish one, as it was decided."""
+    def _publish(self, key: str, will: Will) -> bool:
+        """Publish one, as it was decided. Returns false if that was its message, and its version follows."""
         state = self._state
         client = key.rpartition("/")[2]
         domain = key.partition("/")[0]
         topics, object_key = state.rules.topics, _object_key(key, will).encode()
-        if not will.retain:
-            retention = state.rules.retentions.of(domain)
+        retention = state.rules.retentions.of(domain)
+        doubles = will.doubled and will.place is None and retention in state.channel_logs
+        if doubles or not will.retain:
             if retention not in state.channel_logs:
                 state.count("wills_not_published")  # Kafka has no such topic
-                return
+                return True
             headers = message_headers(
                 MessageHeaders(
                     id=message_id(will), source=client, expires_at=expires_at_ms(will), properties=will.properties
                 )
             )
+            if doubles:
+                headers.append(RETAINED_HEADER)
+                state.wills.await_message(key, will)
+            else:
+                state.count("wills_published")
             topic = retention.topic(topics)
             self._outbox.write(ProducedRecord(topic, state.partition, object_key, will.payload, tuple(headers)))
-            state.count("wills_published")
-            return
+            return not doubles
         said = PublicRecord(
             version=will.version,
             source=client,
@@ -133,10 +139,12 @@ class WillRecords:
             said = carrying(said, will.payload, payload_bytes_max=state.rules.payload_bytes_max)
         except InvalidRecord:
             state.count("wills_not_published")  # the limit was lowered since
-            return
-        value, headers = encode_public_record(said), [*record_headers(said), *kept_headers(will.properties)]
+            return True
+        value = encode_public_record(said)
+        headers = [*record_headers(said), *kept_headers(will.properties), *message_header(will.place)]
         self._outbox.write(ProducedRecord(topics.objects, state.partition, object_key, value, tuple(headers)))
         state.count("wills_published")
+        return True
 
     def _record(self, key: str) -> ProducedRecord:
         state = self._state
@@ -175,6 +183,7 @@ def _stored(will: Will) -> StoredWill:
         waits=will.waits,
         version=will.version,
         incarnation=will.incarnation,
+        doubled=will.doubled,
     )
 
 
@@ -194,4 +203,5 @@ def _will_of(stored: StoredWill) -> Will:
         waits=stored.waits,
         version=stored.version,
         incarnation=stored.incarnation,
+        doubled=stored.doubled,
     )
