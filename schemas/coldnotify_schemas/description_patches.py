@@ -4,7 +4,6 @@ The matcher merges them in the order of the requests that bring them. The record
 which request was the last, so that a request that is handled again changes nothing.
 """
 
-import json
 from collections.abc import Mapping
 
 from coldnotify_schemas.descriptions import DESCRIPTION_BYTES_MAX, Value, merge_patch, parse_patch
@@ -40,27 +39,3 @@ def parse_description_patch(value: bytes) -> Patch:
         raise InvalidRecord(f"patch: has {len(value)} bytes (at most {PATCH_BYTES_MAX} are allowed)")
     patch = parse_patch(value)
     return {**merge_patch(None, patch), **{key: None for key, said in patch.items() if said is None}}
-
-
-def encode_patch(patch: Mapping[str, object]) -> bytes:
-    """Returns a patch as JSON. Raises InvalidRecord, whose message names the field."""
-    if not isinstance(patch, Mapping):
-        raise InvalidRecord(f"description: {patch!r} is not a mapping of keys to values")
-    for key in patch:
-        if not isinstance(key, str):
-            raise InvalidRecord(f"description: the key {key!r} is not text")
-    merge_patch(None, patch)
-    value = json.dumps(dict(patch), ensure_ascii=False, separators=(",", ":")).encode()
-    if len(value) > PATCH_BYTES_MAX:
-        raise InvalidRecord(f"description: has {len(value)} bytes of JSON (at most {PATCH_BYTES_MAX} are allowed)")
-    return value
-
-
-def composed(earlier: bytes, later: bytes) -> bytes | None:
-    """Returns the patch that does what two do, one after the other; None: it would be too long for one. An empty one
-    changes nothing."""
-    if not earlier or not later:
-        return earlier or later
-    both = {**json.loads(earlier), **json.loads(later)}
-    value = json.dumps(both, ensure_ascii=False, separators=(",", ":")).encode()
-    return value if len(value) <= PATCH_BYTES_MAX else None

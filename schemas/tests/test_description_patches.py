@@ -1,35 +1,13 @@
-"""Patches: parsed and checked, put together, and the header of what they made."""
-
-import json
+"""Patches: parsed and checked, and the header of what they made."""
 
 import pytest
 from coldnotify_schemas.description_patches import (
     PATCH_BYTES_MAX,
-    composed,
-    encode_patch,
     parse_description_patch,
     request_header,
     request_in,
 )
-from coldnotify_schemas.descriptions import merge_patch
 from coldnotify_schemas.records import InvalidRecord
-
-
-def test_two_together_do_what_both_do() -> None:
-    first, second = {"a": 1, "b": None, "c": "x"}, {"a": None, "c": "y", "d": True}
-    both = composed(encode_patch(first), encode_patch(second))
-    assert both is not None
-    start = {"a": 0, "b": 2, "e": 5}
-    assert merge_patch(start, json.loads(both)) == merge_patch(merge_patch(start, first), second)
-    assert composed(b"", both) == composed(both, b"") == both
-
-
-def test_two_that_are_too_long_together_stay_two() -> None:
-    one = encode_patch({f"a{number}": "x" * 200 for number in range(30)})
-    other = encode_patch({f"b{number}": "x" * 200 for number in range(30)})
-    more = composed(one, other)
-    assert more is not None
-    assert composed(more, encode_patch({f"c{number}": "x" * 200 for number in range(30)})) is None
 
 
 @pytest.mark.parametrize(
@@ -47,12 +25,6 @@ def test_two_that_are_too_long_together_stay_two() -> None:
 def test_a_wrong_one_names_the_field(value: bytes, field: str) -> None:
     with pytest.raises(InvalidRecord, match=f"^{field}: "):
         parse_description_patch(value)
-
-
-@pytest.mark.parametrize("patch", [None, [1], {1: 2}, {"a": object()}, {"a": [1]}])
-def test_a_wrong_one_of_an_application_names_the_field(patch: object) -> None:
-    with pytest.raises(InvalidRecord, match=r"^description: "):
-        encode_patch(patch)  # type: ignore[arg-type]
 
 
 def test_a_null_stays_in_a_parsed_patch() -> None:

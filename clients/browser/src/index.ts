@@ -10,6 +10,7 @@ export { CloseCode } from "./schemas/protocol.js";
 export type { Status } from "./core/client.js";
 export type { ClientSettings as Settings } from "./core/settings.js";
 export * from "./errors.js";
+export type { Patch } from "./core/publishing/patches.js";
 export type { MessageOptions, VersionOptions } from "./core/publishing/outgoing.js";
 export type { SinceOption } from "./core/interests/since.js";
 export type { Message, Missed, MissedReason } from "./message.js";

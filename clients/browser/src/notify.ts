@@ -8,7 +8,8 @@ import type { AnyJob } from "./core/delivery/callbackTurns.js";
 import { type ClientIdentity, decode, type Document, emptyDocument } from "./core/document/document.js";
 import { byChannel, byQuery, channelOf, type Interest, isName, prefixOf } from "./core/interests/interests.js";
 import { type SinceOption, sinceOf } from "./core/interests/since.js";
-import { messageOf, type MessageOptions, type Outgoing, versionOf, type VersionOptions } from "./core/publishing/outgoing.js";
+import { messageOf, type MessageOptions, type Outgoing, patchOf, versionOf, type VersionOptions } from "./core/publishing/outgoing.js";
+import type { Patch } from "./core/publishing/patches.js";
 import { Publications } from "./core/publishing/publications.js";
 import type { Gateways } from "./core/session/reconnect.js";
 import { type ClientSettings, type Profile, settingsOf } from "./core/settings.js";
@@ -201,6 +202,14 @@ export class Notify {
    */
   publish(objectId: string, payload?: unknown, options: VersionOptions = {}): Publication {
     return this.#publishing.publish(versionOf(objectId, payload, options));
+  }
+
+  /**
+   * Merge these keys into the description of an object of this page's group, and remove those whose value is null;
+   * likewise, in the order of its publishes. Patches of one object that wait become one. Throws RangeError, OutboxFull.
+   */
+  describe(objectId: string, description: Patch): Publication {
+    return this.#publishing.publish(patchOf(objectId, description));
   }
 
   /**

@@ -97,8 +97,8 @@ export class SessionPublishing {
     };
   }
 
-  async #outcome({ isMessage, name }: Outgoing, published: Promise<bigint>, timeoutS: number): Promise<Outcome> {
-    if (isMessage) throw new TypeError("outcome: a message has none");
+  async #outcome({ isMessage, onlyDescribe, name }: Outgoing, published: Promise<bigint>, timeoutS: number): Promise<Outcome> {
+    if (isMessage || onlyDescribe) throw new TypeError("outcome: a message has none, nor has a patch alone");
     let question: number | null = null;
     let over = false;
     let timer: ReturnType<typeof setTimeout> | undefined;

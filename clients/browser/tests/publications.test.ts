@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { messageOf, type Outgoing, versionOf } from "../src/core/publishing/outgoing.js";
+import { messageOf, type Outgoing, patchOf, versionOf } from "../src/core/publishing/outgoing.js";
+import type { Patch } from "../src/core/publishing/patches.js";
 import { type PublishAnswer, ONCE_MAX, Publications, WAITING_BYTES_MAX, WAITING_MAX } from "../src/core/publishing/publications.js";
 import { CLIENT_FRAME_BYTES_MAX, MESSAGE_ID_BYTES_MAX, PUBLISHES_UNANSWERED_MAX } from "../src/schemas/protocol.js";
 import { OutboxFull } from "../src/errors.js";
@@ -272,4 +273,51 @@ test("a version of high priority says so, and is not taken out by one without", 
   publications.beginSession();
   publications.say(version("a", 3, { priority: "high" }), nobody);
   assert.deepEqual(leaves(publications), ["1:a@3"]);
+});
+
+function patch(description: Patch, name = "a"): Outgoing {
+  return patchOf(name, description);
+}
+
+function patched(number: number, description: Patch): Outgoing {
+  return version("a", number, { description });
+}
+
+/** What leaves now: of each its version, if it is one, and its patch. */
+function patches(publications: Publications): [bigint | undefined, string][] {
+  const found: [bigint | undefined, string][] = [];
+  for (let one = publications.next(0); one !== null; one = publications.next(0)) {
+    found.push([one.version, new TextDecoder().decode(one.describe)]);
+  }
+  return found;
+}
+
+test("a newer publish takes over the patches that wait", () => {
+  const publications = new Publications();
+  for (const one of [patch({ a: 1, b: 1 }), patched(1, { b: 2 }), patch({ c: 3 }), patch({ c: null }), version("a", 2)]) {
+    publications.say(one, nobody);
+  }
+  assert.deepEqual(patches(publications), [[2n, '{"a":1,"b":2,"c":null}']]);
+});
+
+test("a patch alone replaces no version, and comes before nothing that is sent", () => {
+  const publications = new Publications();
+  publications.say(patched(1, { a: 1 }), nobody);
+  publications.say(patch({ a: 2 }), nobody);
+  assert.deepEqual(patches(publications), [[1n, '{"a":1}'], [undefined, '{"a":2}']]);
+  publications.say(patched(2, { a: 3 }), nobody);
+  assert.deepEqual(patches(publications), [[2n, '{"a":3}']]);
+});
+
+test("a version that still counts keeps its patch, and those before it", () => {
+  const publications = new Publications();
+  for (const one of [patch({ a: 1 }), patched(5, { a: 2 }), patched(4, { a: 3 })]) publications.say(one, nobody);
+  assert.deepEqual(patches(publications), [[5n, '{"a":2}'], [4n, '{"a":3}']]);
+});
+
+test("a wrong patch is named", () => {
+  const many = Object.fromEntries(Array.from({ length: 65 }, (_, number) => [`a${number}`, 1]));
+  for (const wrong of [null, [1], { "1": 1 }, { a: [1] }, { a: "x".repeat(257) }, { a: NaN }, { a: "\ud800" }, many]) {
+    assert.throws(() => patch(wrong as unknown as Patch), /^RangeError: description: /);
+  }
 });

@@ -18,7 +18,8 @@ from coldnotify._core.driver import Driver, Status
 from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
 from coldnotify._core.interests.interests import Interest, QueryInterest, channel_by, prefix_of, query_of
 from coldnotify._core.interests.since import since_of
-from coldnotify._core.publishing.outgoing import Outgoing, check_frame, message_of, version_of
+from coldnotify._core.publishing.outgoing import Outgoing, check_frame, message_of, patch_of, version_of
+from coldnotify._core.publishing.patches import Patch
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.settings import NEWEST_BYTES_MAX, REPORTS_MAX, ClientSettings
 from coldnotify._core.wishes import Wishes
@@ -243,6 +244,7 @@ class NotifyShell:
         deleted: bool = False,
         expires_at: int | None = None,
         priority: str | None = None,
+        description: Patch | None = None,
         acknowledged: Literal[True] = True,
     ) -> Publication: ...
     @overload
@@ -255,6 +257,7 @@ class NotifyShell:
         deleted: bool = False,
         expires_at: int | None = None,
         priority: str | None = None,
+        description: Patch | None = None,
         acknowledged: bool,
     ) -> Publication | None: ...
     @payload_first
@@ -267,6 +270,7 @@ class NotifyShell:
         deleted: bool = False,
         expires_at: int | None = None,
         priority: str | None = None,
+        description: Patch | None = None,
         acknowledged: bool = True,
     ) -> Publication | None:
         """Publishes a version of an object of this client's group, on its session; now, or once there is one.
@@ -275,7 +279,8 @@ class NotifyShell:
         `payload`: bytes, or any JSON value, with all fields at most 32 KiB; the service has its own limit, 4 KiB by
         default, and rejects what is above it. `version`: None: the time in ms, or above the newest version known here.
         `expires_at`: Unix time in ms. A newer publish of the object replaces one that waits. The other clients are
-        told, not this one. `priority`: "high" is told them before what waits for them. `acknowledged=False`: at
+        told, not this one. `priority`: "high" is told them before what waits for them. `description`: as in
+        describe(), in force before they are told; where it is refused, so is the version. `acknowledged=False`: at
         most once, in the present session, and None is returned. Raises ValueError, OutboxFull, OutboxError.
         """
         identity = self._identity
@@ -288,8 +293,20 @@ class NotifyShell:
             deleted=deleted,
             expires_at=expires_at,
             priority=priority,
+            description=description,
         )
         return self._publish(outgoing, acknowledged=acknowledged)
+
+    def describe(self, object_id: str, description: Patch) -> Publication:
+        """Merges these keys into the description of an object of this client's group, and removes those with the value
+        None; on its session, in the order of its publishes, and in the same way. Patches of one object that wait become
+        one. Raises ValueError, OutboxFull, OutboxError.
+        """
+        identity = self._identity
+        outgoing = patch_of(identity.domain, identity.group, object_id, description)
+        self._owner.check()
+        check_frame(outgoing)
+        return self._open_publishing().accept(outgoing, 0)
 
     @overload
     def send(
@@ -358,7 +375,7 @@ class NotifyShell:
         with self._lock:
             if self._driver is not None and self._driver.connected:
                 now_ms = time.time_ns() // 1_000_000
-                if not outgoing.is_message and outgoing.version is None:
+                if outgoing.is_version and outgoing.version is None:
                     version = max(now_ms, self._driver.application.floor(outgoing.name) + 1)
                     outgoing = outgoing._replace(version=version, clock_ms=now_ms if version == now_ms else None)
                 if outgoing.expires_at is not None and outgoing.clock_ms is None:

@@ -49,6 +49,7 @@ from coldnotify._core.publishing.outgoing import (
     version_of,
     versions_of,
 )
+from coldnotify._core.publishing.patches import Patch, encode_patch
 from coldnotify._effect import Newest, Outcome
 from coldnotify._http_addresses import HttpAddresses
 from coldnotify._http_requests import HttpRefusal, HttpRequests, HttpUnanswered, group_path
@@ -182,7 +183,7 @@ class HttpPublisher(MayHaveOutbox):
         if outbox is not None:
             self._outbox = WithOutbox(
                 outbox,
-                lambda: HttpCarrier(self._post_outgoing, self._post_several),
+                lambda: HttpCarrier(self._post_outgoing, self._post_several, self._patch_outgoing),
                 records_max=outbox_max_records,
                 bytes_max=outbox_max_bytes,
                 on_rejected=on_rejected,
@@ -212,9 +213,11 @@ class HttpPublisher(MayHaveOutbox):
         expires_at: int | None = None,
         deleted: bool = False,
         priority: str | None = None,
+        description: Patch | None = None,
     ) -> Receipt:
         """Publishes one version of an object; returns when it is durable. The arguments are those of
-        Publisher.publish(). Raises ValueError, PublishError, PublishTimeout."""
+        Publisher.publish(). `description`: as in describe(), in force before the version is told. Raises ValueError,
+        PublishError, PublishTimeout."""
         if self._outbox is not None:
             outgoing = version_of(
                 domain,
@@ -226,6 +229,7 @@ class HttpPublisher(MayHaveOutbox):
                 expires_at=expires_at,
                 source=source,
                 priority=priority,
+                description=description,
                 payload_bytes_max=self._payload_bytes_max,
             )
             return self._outbox.accept_versions([outgoing])[0]
@@ -233,6 +237,9 @@ class HttpPublisher(MayHaveOutbox):
         record = said_payload(payload) | {name: value for name, value in fields.items() if value is not None}
         if deleted:
             record["deleted"] = True
+        if description is not None:
+            encode_patch(description)
+            self.describe(domain, group_id, object_id, description)
         answer = self._post(_path(domain, group_id, object_id), record)
         published = Published(answer["version"], answer["partition"], answer["offset"])
         return Receipt.of(published, self._ledger, (domain, group_id, object_id), None)
@@ -250,6 +257,7 @@ class HttpPublisher(MayHaveOutbox):
         expires_at: int | None = None,
         deleted: bool = False,
         priority: str | None = None,
+        description: Patch | None = None,
     ) -> Receipt:
         """publish() for asyncio, in a thread. Cancelling the wait does not take back what is sent."""
         return await asyncio.to_thread(
@@ -263,6 +271,7 @@ class HttpPublisher(MayHaveOutbox):
             expires_at=expires_at,
             deleted=deleted,
             priority=priority,
+            description=description,
         )
 
     def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
@@ -403,6 +412,9 @@ class HttpPublisher(MayHaveOutbox):
     def _post_outgoing(self, outgoing: Outgoing, body: dict[str, object], clock_ms: int | None) -> dict[str, Any]:
         return self._post(_path(*outgoing.key, kind=_kind(outgoing)), body, clock_ms=_text(clock_ms))
 
+    def _patch_outgoing(self, outgoing: Outgoing) -> None:
+        self._ask("PATCH", f"{_path(*outgoing.key)}/description", outgoing.describe.encode())
+
     def _post_several(self, first: Outgoing, body: bytes, clock_ms: int | None) -> dict[str, Any]:
         # A message that is not taken must stay in front of those behind it. A version of an object need not.
         in_order = "yes" if first.is_message else None
@@ -478,7 +490,7 @@ def _error_of(refusal: HttpRefusal, base: str, *, publish: bool) -> Exception:
         if isinstance(clock_ms := answer.get("clock_ms"), int):
             return ClockRefused(words, clock_ms)
         return VersionRefused(words, answer["object"]) if isinstance(answer.get("object"), str) else ValueError(words)
-    if publish and status == _FORBIDDEN and answer:  # of the service, and not of a proxy before it
+    if status == _FORBIDDEN and answer:  # of the service, and not of a proxy before it
         return PublishRejected(f"{base}: {words}")
     if status == _NOT_KNOWN:
         return LookupError(words)

@@ -25,6 +25,7 @@ from coldnotify.http_publisher import (
     RejectedRecord,
     Sent,
 )
+from coldnotify.testing import FakeService
 
 WAIT_S = 60
 DESCRIBED = {"description": {"a": 1}, "version": 5, "revision": "0000004d.7"}
@@ -435,3 +436,15 @@ def test_a_full_outbox_says_so(tmp_path: Path):
     with pytest.raises(OutboxFull, match=r"^outbox_max_records: "):
         publisher.send("d", "g", "c", 3)
     publisher.close(0)
+
+
+def test_a_version_comes_behind_its_patch(tmp_path: Path) -> None:
+    with FakeService() as fake:
+        publisher = HttpPublisher(fake.http)
+        publisher.publish("d", "g", "o", 1, version=1, description={"Kind": "lamp", "Room": 410})
+        with HttpPublisher(fake.http, outbox=tmp_path / "outbox") as kept:
+            kept.publish("d", "g", "o", 2, version=2, description={"Room": None})
+            assert kept.flush(60) == 0
+        assert publisher.description("d", "g", "o").description == {"Kind": "lamp"}
+        with pytest.raises(ValueError, match=r"^description: "):
+            publisher.publish("d", "g", "o", 3, version=3, description={"a": [1]})  # type: ignore[dict-item]

@@ -29,7 +29,7 @@ class Service:
         self.fails: dict[str, Exception] = {}
         self.many_fails: Exception | None = None
         self.results: dict[str, dict[str, Any]] = {}
-        self.carrier = HttpCarrier(self.post, self.post_many)
+        self.carrier = HttpCarrier(self.post, self.post_many, self.patch)
 
     def _judge(self, clock_ms: int | None) -> None:
         self.clocks.append(clock_ms)
@@ -43,6 +43,11 @@ class Service:
         if outgoing.name in self.fails:
             raise self.fails[outgoing.name]
         return {"partition": 1, "offset": len(self.requests)}
+
+    def patch(self, outgoing: Outgoing) -> None:
+        self.requests.append([f"describe:{outgoing.name}"])
+        if (error := self.fails.get(f"describe:{outgoing.name}")) is not None:
+            raise error
 
     def post_many(self, first: Outgoing, body: bytes, clock_ms: int | None) -> dict[str, Any]:
         self._judge(clock_ms)
@@ -63,6 +68,19 @@ def versions(*names: str, domain: str = "d", group: str = "g") -> list[Outgoing]
 
 def messages(*names: str) -> list[Outgoing]:
     return [message_of("d", "g", name, name.encode(), id=f"id-{name}", to=["t"], expires_at=5) for name in names]
+
+
+def described(name: str) -> Outgoing:
+    return version_of("d", "g", name, 7, description={"a": 1})
+
+
+def test_a_patch_is_merged_before_its_version_is_published_alone() -> None:
+    service = Service()
+    service.fails["describe:c"] = ValueError("description: has 65 keys")
+    batch = [*versions("a"), described("b"), described("c"), *versions("d", "e")]
+    outcomes = service.carrier.carry(batch)
+    assert service.requests == [["a"], ["describe:b"], ["b"], ["describe:c"], ["d", "e"]]
+    assert [type(one) for one in outcomes] == [tuple, tuple, RejectedForEver, tuple, tuple]
 
 
 def test_successive_publishes_to_one_group_are_one_request() -> None:
@@ -146,7 +164,7 @@ def test_an_indeterminate_publish_ends_the_batch() -> None:
 def test_an_answer_that_is_none_is_asked_for_once_more(results: object) -> None:
     """One by one: each repeat says the same, so that it changes nothing."""
     service = Service()
-    service.carrier = HttpCarrier(service.post, lambda _first, _body, _clock: {"results": results})
+    service.carrier = HttpCarrier(service.post, lambda _first, _body, _clock: {"results": results}, service.patch)
     outcomes = service.carrier.carry(messages("a", "b"))
     assert outcomes == [(1, 1), (1, 2)] or [type(one) for one in outcomes] == [NotYet]
 

@@ -4,6 +4,7 @@ Stands for: outbox_memory, session_publishing
 """
 
 import asyncio
+import json
 import random
 import signal
 import subprocess
@@ -327,3 +328,55 @@ def test_a_service_that_does_not_know_outcomes_leaves_them_unknown(
     notify.connect(WAIT_S)
     outcome = notify.publish("o", version=5).outcome(2)
     assert (outcome.outcome, outcome.reason) == ("unknown", "the service has not told the outcome within 2 s")
+
+
+# --- descriptions
+
+
+def described(service: FakeService, object_: str = "o") -> dict[str, Any]:
+    with service.lock:
+        found: dict[str, Any] = json.loads(service.service.partition("d", "g").descriptions[object_][0])
+        return found
+
+
+def test_a_device_says_what_it_is_and_a_none_removes_a_key(service: FakeService, make: Make):
+    notify = make()
+    notify.connect(WAIT_S)
+    notify.describe("o", {"Kind": "lamp", "Room": 410}).wait(WAIT_S)
+    one = notify.publish("o", {"on": True}, description={"Room": None, "on": True})
+    one.wait(WAIT_S)
+    assert described(service) == {"Kind": "lamp", "on": True}
+    assert one.version is not None
+
+
+async def test_it_does_with_asyncio_too(service: FakeService):
+    connection = Connection("127.0.0.1", service.port)
+    async with aio.Notify("d", "g", "c", State(None), connection) as notify:
+        async with asyncio.timeout(WAIT_S):
+            await notify.describe("o", {"Kind": "lamp"})
+    assert described(service) == {"Kind": "lamp"}
+
+
+def test_patches_that_wait_become_one_and_are_in_an_outbox(service: FakeService, make: Make, tmp_path: Path):
+    before = make(outbox=tmp_path / "outbox")
+    before.describe("o", {"a": 1, "b": 1})
+    before.describe("o", {"b": 2})
+    before.publish("o", 1, version=1, description={"c": 3})
+    assert before.pending().records == 2, "the first one is under way"
+    before.disconnect()
+    notify = make(outbox=tmp_path / "outbox")
+    notify.connect(WAIT_S)
+    wait_for(lambda: not notify.pending().records, "all to be published")
+    assert described(service) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_patch_that_is_refused_is_reported_and_refuses_its_version(service: FakeService, make: Make):
+    notify = make()
+    notify.connect(WAIT_S)
+    notify.describe("o", {f"a{number}": number for number in range(60)}).wait(WAIT_S)
+    with pytest.raises(PublishRefused, match="description: has 65 keys"):
+        notify.publish("o", payload=1, description={f"b{number}": number for number in range(5)}).wait(WAIT_S)
+    with service.lock:
+        assert "o" not in service.service.partition("d", "g").objects
+    with pytest.raises(ValueError, match=r"^description: "):
+        notify.describe("o", {"a": [1]})  # type: ignore[dict-item]

@@ -213,6 +213,9 @@ class OutboxDirectory(Outbox):
         fields = {name: value for name, value in {**said._asdict(), **rejected._asdict()}.items() if value is not None}
         for name in ("name", "is_message", "payload"):
             fields.pop(name, None)
+        for name in ("describe", "only_describe"):
+            if not fields.get(name):
+                fields.pop(name, None)
         if said.payload is not None:
             fields["payload_base64"] = base64.b64encode(said.payload).decode()
         fields["accepted_ms"] = kept.accepted_ms

@@ -50,7 +50,7 @@ class Publication:
 
     def __init__(self, outgoing: Outgoing, delivery: RecordDelivery, asking: "Asking") -> None:
         self._delivery = delivery
-        self._object = None if outgoing.is_message else outgoing.name
+        self._object = outgoing.name if outgoing.is_version else None
         self._asking = asking
         self._version = outgoing.version
         self.id = outgoing.id or None
@@ -113,7 +113,7 @@ class Publication:
 
     def _checked(self) -> str:
         if self._object is None:
-            raise RuntimeError("outcome: a message has none")
+            raise RuntimeError("outcome: a message has none, nor has a patch alone")
         return self._object
 
     def _became(self, said: wire.Outcome) -> Outcome:

@@ -30,6 +30,10 @@ and returns the answer, which has `results`, also where some of them were not pu
 PublishError."""
 
 
+Patch = Callable[[Outgoing], object]
+"""Merges a record's patch into its object's description. Raises ValueError, PublishError."""
+
+
 class ClockRefused(ValueError):
     """The service has not taken a request: a version in it comes from a clock that was wrong."""
 
@@ -51,8 +55,8 @@ class VersionRefused(ValueError):
 class HttpCarrier:
     """See outbox_delivery.Carrier."""
 
-    def __init__(self, post: Post, post_many: PostMany) -> None:
-        self._post = post
+    def __init__(self, post: Post, post_many: PostMany, patch: Patch) -> None:
+        self._post, self._patch = post, patch
         self._post_many = post_many
         self._stopped = threading.Event()
 
@@ -93,6 +97,8 @@ class HttpCarrier:
             if self._stopped.is_set():
                 break
             try:
+                if outgoing.describe:
+                    self._patch(outgoing)
                 outcomes.append(_outcome(self._post(outgoing, _fields(outgoing), _clock_ms([outgoing]))))
             except ClockRefused as refused:
                 outcomes.append(_renumbered(outgoing, refused))
@@ -120,7 +126,8 @@ def requests_of(batch: Sequence[Outgoing]) -> Iterator[RecordsRequest]:
     for outgoing in batch:
         part = compact_json({_what(outgoing): outgoing.name, **_fields(outgoing)})
         full = len(records) >= PUBLISHES_PER_REQUEST_MAX or size_bytes + len(part) > REQUEST_BYTES_MAX
-        if records and (full or _addressed(records[0]) != _addressed(outgoing)):
+        alone = _addressed(outgoing) is None
+        if records and (full or alone or _addressed(records[0]) != _addressed(outgoing)):
             yield RecordsRequest(records, _joined(records[0], parts))
             records, parts, size_bytes = [], [], 0
         records.append(outgoing)
@@ -130,8 +137,11 @@ def requests_of(batch: Sequence[Outgoing]) -> Iterator[RecordsRequest]:
         yield RecordsRequest(records, _joined(records[0], parts))
 
 
-def _addressed(outgoing: Outgoing) -> tuple[str, str, bool, bool]:
-    """Returns what must be equal in a request. One time stands for all, so those of an unset clock are separate."""
+def _addressed(outgoing: Outgoing) -> tuple[str, str, bool, bool] | None:
+    """Returns what must be equal in a request. One time stands for all, so those of an unset clock are separate. None:
+    it has a request of its own, behind that of its patch."""
+    if outgoing.describe:
+        return None
     was_set = outgoing.clock_ms is None or outgoing.clock_ms >= CLOCK_SET_S * 1000
     return outgoing.domain, outgoing.group, outgoing.is_message, outgoing.clocked and not was_set
 

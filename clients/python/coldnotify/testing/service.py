@@ -8,6 +8,7 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 
+from coldnotify._core.publishing.patches import KEYS_MAX
 from coldnotify._core.streams.payloads import said_by
 from coldnotify.testing.channels import BEGINNING, LoggedMessage, ServiceLog
 from coldnotify.testing.service_ledger import ServiceLedger
@@ -118,6 +119,16 @@ class Service(Host):
     def leave(self, domain: str, group: str, query: str, object_: str) -> None:
         """The object is a member of the query no more. One that is deleted leaves by itself."""
         self._change(domain, group, query, object_, member=False)
+
+    def patch(self, domain: str, group: str, object_: str, patch: Mapping[str, Any]) -> str:
+        """Merges a patch into an object's description. Returns why it cannot be, or ""."""
+        encoded, _ = self.partition(domain, group).descriptions.get(object_, (b"", 0))
+        said = json.loads(encoded or b"{}") | dict(patch)
+        merged = {key: value for key, value in said.items() if value is not None}
+        if len(merged) > KEYS_MAX:
+            return f"description: has {len(merged)} keys (at most {KEYS_MAX} are allowed)"
+        self.describe(domain, group, object_, merged)
+        return ""
 
     def describe(self, domain: str, group: str, object_: str, description: Mapping[str, Any] | None) -> None:
         """Describes the object from here on; None removes the description. Clients that ask for descriptions are told

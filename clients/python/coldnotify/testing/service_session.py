@@ -1,7 +1,9 @@
 """One connection to the service of tests, as the service sees it: bytes in, bytes out."""
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.arrival_versions import arrival_version
@@ -41,6 +43,10 @@ class Host(ServiceState, ABC):
         deleted: bool = False,
     ) -> int:
         """A client publishes a version, which is returned."""
+
+    @abstractmethod
+    def patch(self, domain: str, group: str, object_: str, patch: Mapping[str, Any]) -> str:
+        """A client describes an object. Returns why it cannot, or ""."""
 
     @abstractmethod
     def send(
@@ -224,12 +230,14 @@ class Session:
             self._refused_publish = publish.request
         else:
             self._refused_publish = 0
+        if publish.describe and not reason:
+            reason = self._service.patch(*self.name[:2], publish.object, json.loads(publish.describe))
         if reason and publish.request:
             said = wire.NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms, clock_ms=clock_ms)
             self._send(not_published=said)
         if reason:
             return
-        offset = self._publish(publish)
+        offset = 0 if publish.only_describe else self._publish(publish)
         if publish.request:
             self._send(published=wire.Published(request=publish.request, offset=offset))
 

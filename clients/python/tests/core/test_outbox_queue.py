@@ -293,3 +293,66 @@ def test_one_objects_number_is_not_every_objects():
     (other,) = accept(again, version("b"), now_ms=NOW_MS)[0]
     assert other.outgoing.version == NOW_MS
     assert highest.number == 1
+
+
+# --- patches of descriptions
+
+
+def patched(number: int | None, patch: str, name: str = "a") -> Outgoing:
+    return version(name, number)._replace(describe=patch)
+
+
+def patch(text: str, name: str = "a") -> Outgoing:
+    return Outgoing("d", "g", name, describe=text, only_describe=True)
+
+
+def said(records: list[KeptEntry]) -> list[tuple[int | None, str]]:
+    return [(record.outgoing.version, record.outgoing.describe) for record in records]
+
+
+def test_a_newer_one_takes_the_patches_over_that_wait():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, patch('{"a":1,"b":1}'), patched(1, '{"b":2}'), patch('{"c":3}'), patch('{"c":4}'), version("a", 2))
+    assert said(queue.take(10, 10_000)) == [(2, '{"a":1,"b":2,"c":4}')]
+
+
+def test_a_patch_alone_takes_no_version_out():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, patched(1, '{"a":1}'), patch('{"a":2}'), patch('{"b":3}'))
+    assert said(queue.take(10, 10_000)) == [(1, '{"a":1}'), (None, '{"a":2,"b":3}')]
+
+
+def test_no_patch_comes_before_one_that_is_under_way():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, patch('{"a":1}'))
+    (first,) = queue.take(1, 10_000)
+    accept(queue, patch('{"a":2}'), patched(3, '{"a":3}'))
+    assert queue.put_back([first.number]) == []
+    assert said(queue.take(10, 10_000)) == [(None, '{"a":1}'), (3, '{"a":3}')]
+
+
+def test_a_version_that_still_counts_keeps_its_patch_and_those_before_it():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, patch('{"a":1}'), patched(5, '{"a":2}'), patched(4, '{"a":3}'))
+    assert said(queue.take(10, 10_000)) == [(5, '{"a":1}'.replace("1", "2")), (4, '{"a":3}')]
+
+
+def test_after_a_crash_patches_come_in_their_order_and_what_was_settled_with_another_is_gone():
+    queue = OutboxQueue(10, 10_000)
+    _, log = accept(queue, patch('{"a":1}'), patched(1, '{"a":2}'), message())
+    again = OutboxQueue(10, 10_000)
+    again.load(log)
+    assert said(again.take(2, 10_000)) == [(None, '{"a":1}'), (1, '{"a":2}')]
+    log += queue.settle([2])
+    again = OutboxQueue(10, 10_000)
+    again.load(log)
+    assert names(again.take(10, 10_000)) == [("a", "m")]
+    assert len(again) == 1
+
+
+def test_two_patches_that_are_too_long_together_stay_two():
+    queue = OutboxQueue(10, 100_000)
+    long = ",".join(f'"x{number}":"{"y" * 250}"' for number in range(40))
+    other = long.replace("x", "z")
+    accept(queue, patch(f"{{{long}}}"), patch(f"{{{other}}}"), patch('{"a":1}'))
+    assert [len(text) for _, text in said(queue.take(10, 100_000))] == [len(long) + 2, len(other) + 2 + 6]

@@ -21,9 +21,9 @@ from coldnotify_matcher.engine.filtered_groups import FilteredGroups
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
 from coldnotify_matcher.engine.objects.description_store import DescriptionStore
+from coldnotify_matcher.engine.objects.merged_patches import MergedPatches
 from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.objects.objects import Obj
-from coldnotify_matcher.engine.objects.patches import Patches
 from coldnotify_matcher.engine.rules.rules import Rules
 from coldnotify_matcher.engine.streams.end_history import EndHistory
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
@@ -63,7 +63,7 @@ class PartitionState:
         """The time of the step, on the clock of these (monotonic)."""
         self.objects = ObjectMap()
         self.descriptions = DescriptionStore()
-        self.patches = Patches(self.descriptions)
+        self.patches = MergedPatches(self.descriptions)
         self.query_places = QueryPlaces()
         """Places of the queries that clients registered."""
         self.members = Memberships(self.objects, self.descriptions, self.query_places, self.count)

@@ -10,7 +10,7 @@ that it has lost the partition, this holds without any lock (docs/adr/0030-descr
 4. The ends are requested again. If the partition is still served, the record precedes any claim of another.
 
 Patches of the same description that clients publish wait meanwhile, and a change waits for those that are being written
-(engine/objects/patches.py).
+(engine/objects/merged_patches.py).
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from confluent_kafka.admin import AdminClient
 
 from coldnotify_matcher.asked_writes import Headers, LogEnd, NotWritten
 from coldnotify_matcher.engine.objects.description_store import NEVER, StoredDescription
-from coldnotify_matcher.engine.objects.patches import Place
+from coldnotify_matcher.engine.objects.merged_patches import Place
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, partition_for, show_description
 from coldnotify_matcher.matcher_partition import MatcherPartition
 

@@ -2,6 +2,7 @@
 
 import { checkAttributes, checkChannel, checkObject } from "../../schemas/names.js";
 import { CLIENT_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX } from "../../schemas/protocol.js";
+import { composed, encodePatch, type Patch } from "./patches.js";
 import { CLIENT_FRAME, encodeFrame, type WirePublish } from "../../schemas/wire.js";
 
 export const VERSION_MAX = (1n << 63n) - 1n;
@@ -31,6 +32,10 @@ export interface Outgoing {
    * otherwise null.
    */
   readonly clockMs: bigint | null;
+  /** A merge patch of the object's description, as JSON; empty: none. */
+  readonly describe: string;
+  /** It is such a patch alone, and no version. */
+  readonly onlyDescribe: boolean;
 }
 
 /** Options of a version. Numbers are whole, as number or bigint. */
@@ -41,6 +46,8 @@ export interface VersionOptions {
   readonly priority?: "high" | null;
   /** The expiry, Unix time in ms. */
   readonly expiresAt?: number | bigint;
+  /** As in `describe()`, in force before the version is told; where it is refused, so is the version. */
+  readonly description?: Patch;
 }
 
 /** Options of a message. */
@@ -74,7 +81,27 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
     to: [],
     expiresAt: numberOf("expiresAt", options.expiresAt, VERSION_MAX),
     clockMs: null,
+    describe: options.description === undefined ? "" : encodePatch(options.description),
+    onlyDescribe: false,
   });
+}
+
+/** Returns the patch of an object's description alone. Throws RangeError, whose message begins with the wrong field. */
+export function patchOf(objectId: string, description: Patch): Outgoing {
+  return { ...versionOf(objectId, null, { description }), onlyDescribe: true };
+}
+
+/**
+ * Returns `later` with the patch of `earlier` in front of its own; null: the two are too long for one.
+ */
+export function afterAnother(earlier: Outgoing, later: Outgoing): Outgoing | null {
+  const describe = composed(earlier.describe, later.describe);
+  if (describe === null) return null;
+  try {
+    return checkFrame({ ...later, describe });
+  } catch {
+    return null;
+  }
 }
 
 /**
@@ -101,6 +128,8 @@ export function messageOf(channel: string, payload: unknown, id: string, options
     to: checkAttributes(options.to ?? [], "to"),
     expiresAt: numberOf("expiresAt", options.expiresAt, VERSION_MAX),
     clockMs: null,
+    describe: "",
+    onlyDescribe: false,
   });
 }
 
@@ -120,13 +149,14 @@ export function publishOf(outgoing: Outgoing, request: number): WirePublish {
   const priority = outgoing.priority === null ? 0 : PRIORITY_HIGH;
   const both = { request, payload, expiresAt: expiresAt ?? 0n, priority, clockMs: clockMs ?? 0n };
   if (outgoing.isMessage) return { ...both, channel: name, id, to };
-  const { version, deleted } = outgoing;
-  return { ...both, object: name, ...(version === null ? {} : { version }), deleted };
+  const { version, deleted, onlyDescribe } = outgoing;
+  const patched = { describe: encoder.encode(outgoing.describe), onlyDescribe };
+  return { ...both, ...patched, object: name, ...(version === null ? {} : { version }), deleted };
 }
 
 /** Returns it. Throws RangeError if it is too large for a session. */
 export function checkFrame(outgoing: Outgoing): Outgoing {
-  const version = outgoing.version ?? (outgoing.isMessage ? null : VERSION_MAX);
+  const version = outgoing.version ?? (outgoing.isMessage || outgoing.onlyDescribe ? null : VERSION_MAX);
   const largest = { ...outgoing, version, clockMs: VERSION_MAX };
   const size = encodeFrame(CLIENT_FRAME, { publish: publishOf(largest, REQUEST_MAX) }).length;
   if (size > CLIENT_FRAME_BYTES_MAX) {

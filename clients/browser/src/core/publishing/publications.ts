@@ -6,7 +6,7 @@
  */
 
 import { OutboxFull } from "../../errors.js";
-import { type Outgoing, outdoes, publishOf, VERSION_MAX } from "./outgoing.js";
+import { afterAnother, type Outgoing, outdoes, publishOf, VERSION_MAX } from "./outgoing.js";
 import { expiryHere } from "../../schemas/wrongClocks.js";
 import { CLOCK_AHEAD_S_MAX, CLOCK_SET_S, PUBLISHES_UNANSWERED_MAX } from "../../schemas/protocol.js";
 import type { WireAskOutcome, WireOutcome, WirePublish } from "../../schemas/wire.js";
@@ -96,7 +96,7 @@ export class Publications {
   complete(outgoing: Outgoing, floor: bigint): Outgoing {
     const nowMs = BigInt(this.#nowMs());
     const expires = outgoing.expiresAt === null ? null : nowMs;
-    if (outgoing.isMessage || outgoing.version !== null) return { ...outgoing, clockMs: expires };
+    if (outgoing.isMessage || outgoing.onlyDescribe || outgoing.version !== null) return { ...outgoing, clockMs: expires };
     const last = this.#last.get(outgoing.name) ?? { version: -1n, clocked: false, taken: -1n };
     const version = [nowMs, floor + 1n, last.version + 1n].reduce((most, one) => (one > most ? one : most));
     if (version > VERSION_MAX) throw new RangeError("version: the object's last version is the highest there is, so no version can follow it");
@@ -108,10 +108,10 @@ export class Publications {
    * Adds a complete publish after all others; `told` is called with the answer.
    *
    * It replaces an older one of its object that waits and was not sent in this session; that one gets the same answer.
-   * Throws OutboxFull.
+   * It takes over the patch of one that it replaces, in front of its own. Throws OutboxFull.
    */
-  say(outgoing: Outgoing, told: Told): void {
-    const outdone = this.#said.filter((one) => one.request === 0 && outdoes(outgoing, one.outgoing));
+  say(said: Outgoing, told: Told): void {
+    const { outdone, outgoing } = this.#outdone(said);
     const bytes = outdone.reduce((sum, one) => sum - bytesOf(one.outgoing), this.#bytes + bytesOf(outgoing));
     if (this.#said.length - outdone.length >= WAITING_MAX) throw new OutboxFull(`${WAITING_MAX} publishes wait`);
     if (bytes > WAITING_BYTES_MAX) throw new OutboxFull(`publishes of ${WAITING_BYTES_MAX} bytes wait`);
@@ -120,6 +120,27 @@ export class Publications {
     const toldOf = [...outdone.flatMap((one) => one.told), told];
     this.#said.push({ outgoing, acceptedMs: this.#nowMs(), told: toldOf, request: 0, sent: false });
     this.#remember(outgoing);
+  }
+
+  /** Returns the publishes that a new one replaces, and the new one with their patches. */
+  #outdone(said: Outgoing): { readonly outdone: readonly Said[]; readonly outgoing: Outgoing } {
+    const outdone: Said[] = [];
+    let [outgoing, absorbs] = [said, true];
+    const others = said.isMessage ? [] : this.#said.filter(({ outgoing: { isMessage, name } }) => !isMessage && name === said.name);
+    for (const one of others.reverse()) {
+      const replaced = one.request === 0 && replaces(said, one.outgoing);
+      if (one.outgoing.describe === "") {
+        if (replaced) outdone.unshift(one);
+        continue;
+      }
+      // Where one stays, those before it must stay, too, or they would come behind it.
+      const both = replaced && absorbs ? afterAnother(one.outgoing, outgoing) : null;
+      absorbs = both !== null;
+      if (both === null) continue;
+      outgoing = both;
+      outdone.unshift(one);
+    }
+    return { outdone, outgoing };
   }
 
   /** Publishes this at most once: it gets no answer, and is lost if this session ends before. */
@@ -296,6 +317,11 @@ export class Publications {
   }
 }
 
-function bytesOf({ name, payload }: Outgoing): number {
-  return payload.length + 2 * name.length;
+/** Returns true if nothing but the patch of `waiting`, an earlier one of the same object, is still needed. */
+function replaces(outgoing: Outgoing, waiting: Outgoing): boolean {
+  return waiting.onlyDescribe || (!outgoing.onlyDescribe && outdoes(outgoing, waiting));
+}
+
+function bytesOf({ name, payload, describe }: Outgoing): number {
+  return payload.length + 2 * describe.length + 2 * name.length;
 }

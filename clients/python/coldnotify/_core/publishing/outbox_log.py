@@ -51,6 +51,8 @@ class KeptEntry(NamedTuple):
     """Versions of its object from before the clock stepped ahead, which may have been published, and which the
     rewritten log does not contain.
     """
+    absorbed: tuple[int, ...] = ()
+    """Numbers of those whose patches are in its own: they are settled with it."""
 
 
 class Settled(NamedTuple):

@@ -9,8 +9,11 @@ A record goes through these steps:
     settle()   it is published, or rejected: it is gone.  (put_back(): it waits again, at its old place.)
     renumber() its version came from a wrong clock: from here on it has another, at its old place.
 
-The log is replayed by the same rules. So after a crash, what was in flight waits again, or is gone if a newer publish
-of its object was accepted meanwhile.
+A patch of an object's description is never dropped: what replaces it takes it over, in front of its own, if nothing in
+between says one. A patch alone replaces only patches.
+
+The log is replayed by the same rules, but each patch stays with its own record. So after a crash, what was in flight
+waits again, or is gone if a newer publish of its object was accepted meanwhile.
 """
 
 from collections import OrderedDict
@@ -32,7 +35,7 @@ from coldnotify._core.publishing.outbox_log import (
     renumbered_entry,
     settled_entry,
 )
-from coldnotify._core.publishing.outgoing import VERSION_MAX, Outgoing
+from coldnotify._core.publishing.outgoing import VERSION_MAX, Outgoing, after_another
 from coldnotify.errors import OutboxFull
 
 VERSION_NONE = "version: the object's last version is the highest there is, so no version can follow it"
@@ -103,7 +106,7 @@ class OutboxQueue:
                     self._next = max(self._next, entry.number + 1)
                     unsettled[entry.number] = entry
                     self._remember(entry)
-                    self._insert(entry)
+                    self._insert(entry, absorbs=False)
                 case Settled():
                     for number in entry.numbers:
                         self._next = max(self._next, number + 1)
@@ -124,7 +127,7 @@ class OutboxQueue:
         """Returns a log that contains only what is left. Uncommitted records are not in it."""
         parts = [checkpoint_entry(self._next, self._floor_all)]
         for record in self._waiting.values():
-            last = _NO_LAST if record.outgoing.is_message else self._versions.get(record.outgoing.key, _NO_LAST)
+            last = _NO_LAST if not record.outgoing.is_version else self._versions.get(record.outgoing.key, _NO_LAST)
             parts.append(_entry(record._replace(before=last.lower)))
         return b"".join(parts)
 
@@ -139,7 +142,7 @@ class OutboxQueue:
         made: list[tuple[KeptEntry, bytes]] = []
         number, versions = self._next, dict[tuple[str, str, str], _Last]()
         for outgoing in outgoings:
-            given = not outgoing.is_message and outgoing.version is None
+            given = outgoing.is_version and outgoing.version is None
             if given:
                 last = versions.get(outgoing.key, self._versions.get(outgoing.key, _Last(self._floor, clocked=True)))
                 version = max(now_ms, last.version + 1, version_min)
@@ -149,7 +152,7 @@ class OutboxQueue:
                 outgoing = outgoing._replace(version=version, clock_ms=version if clocked else None)
             if outgoing.expires_at is not None and outgoing.clock_ms is None:
                 outgoing = outgoing._replace(clock_ms=now_ms)
-            if not outgoing.is_message:
+            if outgoing.is_version:
                 assert outgoing.version is not None
                 versions[outgoing.key] = versions.get(outgoing.key, _NO_LAST).max(_last_of(outgoing, given=given))
             entry = accepted_entry(number, outgoing, given=given, accepted_ms=now_ms)
@@ -202,7 +205,7 @@ class OutboxQueue:
         for number in numbers:
             self._under_way.discard(number)
             record = self._waiting[number]
-            if record.outgoing.is_message:
+            if record.outgoing.is_message or record.outgoing.describe:
                 continue
             later = [other for other in self._of_object[record.outgoing.key] if other > number]
             by = next((other for other in later if self._waiting[other].outgoing.outdoes(record.outgoing)), None)
@@ -213,9 +216,12 @@ class OutboxQueue:
 
     def settle(self, numbers: Sequence[int]) -> bytes:
         """These are published or rejected, and removed. Returns what is to be written."""
+        settled: list[int] = []
         for number in numbers:
-            self._settled(number, self._waiting.get(number))
-        return settled_entry(numbers)
+            record = self._waiting.get(number)
+            settled += (number,) if record is None else (number, *record.absorbed)
+            self._settled(number, record)
+        return settled_entry(settled)
 
     def renumber(self, clocks: Mapping[int, int], now_ms: int) -> list[tuple[KeptEntry, bytes]]:
         """Renumbers records of a wrong clock; `clocks` contains the service's time at its refusal, by number.
@@ -295,9 +301,14 @@ class OutboxQueue:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _insert(self, record: KeptEntry) -> list[int]:
-        """Behind all others; the numbers of those that it takes out."""
-        outdone = self._outdone(record.outgoing)
+    def _insert(self, record: KeptEntry, *, absorbs: bool = True) -> list[int]:
+        """Behind all others; the numbers of those that it takes out. `absorbs`: it takes over their patches."""
+        outdone, said = self._outdone(record.outgoing, absorbs=absorbs)
+        patched = [number for number in outdone if self._waiting[number].outgoing.describe]
+        if patched:
+            before = tuple(one for number in patched for one in self._waiting[number].absorbed)
+            record = record._replace(outgoing=said, absorbed=(*before, *patched))
+            record = record._replace(size_bytes=len(_entry(record)))
         for number in outdone:
             self._remove(number)
         if not record.outgoing.is_message:
@@ -306,14 +317,24 @@ class OutboxQueue:
         self._bytes += record.size_bytes
         return outdone
 
-    def _outdone(self, outgoing: Outgoing) -> list[int]:
+    def _outdone(self, outgoing: Outgoing, *, absorbs: bool = True) -> tuple[list[int], Outgoing]:
+        """Returns those that a new record takes out, and the record with their patches."""
+        outdone: list[int] = []
         if outgoing.is_message:
-            return []
-        return [
-            number
-            for number in self._of_object.get(outgoing.key, ())
-            if number not in self._under_way and outgoing.outdoes(self._waiting[number].outgoing)
-        ]
+            return outdone, outgoing
+        for number in reversed(self._of_object.get(outgoing.key, ())):
+            waiting = self._waiting[number].outgoing
+            replaced = number not in self._under_way and _replaces(outgoing, waiting)
+            if replaced and not waiting.describe:
+                outdone.append(number)
+            elif waiting.describe:
+                both = after_another(waiting, outgoing) if replaced and absorbs else None
+                # Where one stays, those before it must stay, too, or they would come behind it.
+                absorbs = both is not None
+                if both is not None:
+                    outgoing = both
+                    outdone.append(number)
+        return outdone[::-1], outgoing
 
     def _remove(self, number: int) -> None:
         self._under_way.discard(number)
@@ -365,7 +386,7 @@ class OutboxQueue:
         size = self._bytes + sum(record.size_bytes for record in records)
         if count <= self._records_max and size <= self._bytes_max:
             return
-        outdone = {number for record in records for number in self._outdone(record.outgoing)}
+        outdone = {number for record in records for number in self._outdone(record.outgoing)[0]}
         count -= len(outdone)
         size -= sum(self._waiting[number].size_bytes for number in outdone)
         if count > self._records_max:
@@ -375,6 +396,11 @@ class OutboxQueue:
                 f"outbox_max_bytes: {self._bytes} of {self._bytes_max} bytes are taken by "
                 f"{len(self._waiting) + len(self._uncommitted)} records that wait to be published"
             )
+
+
+def _replaces(outgoing: Outgoing, waiting: Outgoing) -> bool:
+    """Returns true if nothing but the patch of `waiting`, an earlier one of the same object, is still needed."""
+    return waiting.only_describe or (not outgoing.only_describe and outgoing.outdoes(waiting))
 
 
 def _last_of(outgoing: Outgoing, *, given: bool) -> _Last:

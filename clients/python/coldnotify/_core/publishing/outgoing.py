@@ -16,6 +16,8 @@ from coldnotify_schemas.protocol import (
     MESSAGE_ID_BYTES_MAX,
 )
 
+from coldnotify._core.publishing.patches import Patch, composed, encode_patch
+
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
 """Limit on a version's payload unless services are set to a higher one, the same as in coldnotify_schemas.records,
@@ -58,11 +60,20 @@ class Outgoing(NamedTuple):
     """HIGH, or None."""
     clock_ms: int | None = None
     """Its version, if that comes from this machine's clock; else when it was accepted, if it expires; else None."""
+    describe: str = ""
+    """A merge patch of the object's description, as JSON; "": none."""
+    only_describe: bool = False
+    """It is such a patch alone, and no version."""
 
     @property
     def key(self) -> tuple[str, str, str]:
         """The object, if it is a version."""
         return self.domain, self.group, self.name
+
+    @property
+    def is_version(self) -> bool:
+        """True if it is a version of an object."""
+        return not self.is_message and not self.only_describe
 
     @property
     def clocked(self) -> bool:
@@ -96,6 +107,7 @@ def version_of(
     source: str | None = None,
     traceparent: str | None = None,
     priority: str | None = None,
+    description: Patch | None = None,
     payload_bytes_max: int = LARGEST_PAYLOAD_BYTES,
 ) -> Outgoing:
     """Returns the version of these arguments. Raises ValueError, whose message begins with the field at fault.
@@ -121,7 +133,28 @@ def version_of(
         source=None if source is None else check_name("source", _text("source", source)),
         traceparent=traceparent,
         priority=HIGH if check_priority(priority) else None,
+        describe="" if description is None else encode_patch(description),
     )
+
+
+def patch_of(domain: str, group: str, name: str, description: Patch) -> Outgoing:
+    """Returns the patch of an object's description alone. Raises ValueError in the same way."""
+    _check_names(domain, group)
+    check_object(_text("object", name))
+    return Outgoing(domain, group, name, describe=encode_patch(description), only_describe=True)
+
+
+def after_another(earlier: Outgoing, later: Outgoing) -> Outgoing | None:
+    """Returns `later` with the patch of `earlier` in front of its own; None: the two are too long for one."""
+    patch = composed(earlier.describe, later.describe)
+    if patch is None:
+        return None
+    both = later._replace(describe=patch)
+    try:
+        check_frame(both)
+    except ValueError:
+        return None
+    return both
 
 
 def check_payload_bytes_max(bytes_max: int) -> int:
@@ -199,7 +232,13 @@ def message_of(
 
 def publish_of(outgoing: Outgoing, request: int) -> wire.Publish:
     """Returns it as a Publish frame."""
-    publish = wire.Publish(request=request, payload=outgoing.payload or b"", expires_at=outgoing.expires_at or 0)
+    publish = wire.Publish(
+        request=request,
+        payload=outgoing.payload or b"",
+        expires_at=outgoing.expires_at or 0,
+        describe=outgoing.describe.encode(),
+        only_describe=outgoing.only_describe,
+    )
     if outgoing.is_message:
         publish.channel, publish.id = outgoing.name, outgoing.id
         publish.to.extend(outgoing.to)
@@ -217,7 +256,7 @@ def publish_of(outgoing: Outgoing, request: int) -> wire.Publish:
 def check_frame(outgoing: Outgoing) -> None:
     """Raises ValueError where it is too large for a session."""
     size = FRAME_LENGTH_BYTES_MAX + wire.ClientFrame(publish=publish_of(outgoing, (1 << 32) - 1)).ByteSize()
-    size += _CLOCK_BYTES + (_VERSION_BYTES if outgoing.version is None and not outgoing.is_message else 0)
+    size += _CLOCK_BYTES + (_VERSION_BYTES if outgoing.version is None and outgoing.is_version else 0)
     if size > CLIENT_FRAME_BYTES_MAX:
         raise ValueError(f"payload: with all fields has {size} bytes (at most {CLIENT_FRAME_BYTES_MAX} fit a frame)")
 

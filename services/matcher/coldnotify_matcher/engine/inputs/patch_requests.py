@@ -7,7 +7,7 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
-from coldnotify_matcher.engine.objects.patches import Place
+from coldnotify_matcher.engine.objects.merged_patches import Place
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 WAITING_MAX = 10_000

@@ -1,6 +1,6 @@
 """Patches of descriptions that clients publish: in order, durable before the answer, and the same when handled again.
 
-Stands for: patches
+Stands for: merged_patches
 """
 
 import json

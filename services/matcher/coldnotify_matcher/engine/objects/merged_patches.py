@@ -32,7 +32,7 @@ class Made:
     """Offset of the last request in it."""
 
 
-class Patches:
+class MergedPatches:
     """Those of one partition."""
 
     def __init__(self, descriptions: DescriptionStore) -> None:
