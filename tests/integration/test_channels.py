@@ -161,6 +161,55 @@ def test_killed_services_lose_no_message_and_tell_none_twice(up: Up, sender: Sen
         assert not unit.missed
 
 
+def test_a_dashboard_hears_channels_that_did_not_exist(up: Up, sender: Sender, tmp_path: Path) -> None:
+    with Unit(up, "dashboard", tmp_path / "state") as unit:
+        told: list[Message] = []
+        dashboard = unit.notify.channels(pattern="^alarms/[^/]*/high$")
+        dashboard.subscribe(told.append, on_missed=unit.missed.append)
+        unit.caught_up()
+        sent = 0
+        for part in ("matcher", "gateway", "matcher"):
+            pids: list[int] = []
+            for _ in range(2):
+                for name in (
+                    f"alarms/unit-{sent}/high",
+                    "alarms/unit-0/high",
+                    f"alarms/unit-{sent}/low",
+                    "alarms/high",
+                ):
+                    sender.send(name, sent)
+                    sent += 1
+                pids = pids or up.kill(part)
+            up.wait_ready(other_than=pids)
+        sender.send("alarms/last/high", sent)
+        wait_for(lambda: [one.payload for one in told[-1:]] == [sent], "the last one")
+        high = [
+            (name, n)
+            for n in range(0, sent, 4)
+            for name, n in ((f"alarms/unit-{n}/high", n), ("alarms/unit-0/high", n + 1))
+        ]
+        assert [(one.channel, one.payload) for one in told] == [*high, ("alarms/last/high", sent)]
+        assert not unit.missed
+    sender.send("alarms/asleep/high", "a")
+    with Unit(up, "dashboard", tmp_path / "state") as unit:
+        slept: list[Message] = []
+        unit.notify.channels(pattern="^alarms/[^/]*/high$").subscribe(slept.append)
+        unit.caught_up()
+        wait_for(lambda: bool(slept), "what came in sleep")
+        assert [(one.channel, one.payload, one.previous) for one in slept] == [
+            ("alarms/asleep/high", "a", told[-1].offset)
+        ]
+        assert not unit.missed
+        assert not unit.errors
+
+
+def test_a_pattern_that_is_refused_says_why(up: Up, tmp_path: Path) -> None:
+    with Unit(up, "wrong-pattern", tmp_path / "state") as unit:
+        unit.notify.channels(pattern="alarms/(")
+        wait_for(lambda: bool(unit.errors), "the refusal")
+        assert "expected a regular expression as RE2 has it: missing )" in str(unit.errors[0])
+
+
 def test_what_is_gone_is_missed_with_the_reason(up: Up, sender: Sender, tmp_path: Path) -> None:
     sender.send("logs", *range(10))
     with Unit(up, "away", tmp_path / "state", "logs") as unit:

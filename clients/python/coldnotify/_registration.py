@@ -171,7 +171,7 @@ class QueryRegistration:
 
 
 class Channel:
-    """The interest in every message of a channel."""
+    """The interest in every message of a channel, or of all channels that a pattern fits."""
 
     def __init__(self, shell: CallbackKeeper, channel: ChannelInterest) -> None:
         self._shell = shell
@@ -179,8 +179,8 @@ class Channel:
 
     @property
     def name(self) -> str:
-        """The channel's name."""
-        return self._channel.name
+        """The channel's name, or the pattern's expression."""
+        return self._channel.title
 
     @property
     def attributes(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from coldnotify._core.application import Application
 from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import Driver, Status
 from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
-from coldnotify._core.interests.interests import Interest, QueryInterest, channel_by, prefix_of, query_of
+from coldnotify._core.interests.interests import Interest, QueryInterest, channel_by, channels_by, prefix_of, query_of
 from coldnotify._core.interests.since import since_of
 from coldnotify._core.publishing.outgoing import Outgoing, check_frame, message_of, patch_of, version_of
 from coldnotify._core.publishing.patches import Patch
@@ -214,19 +214,41 @@ class NotifyShell:
         subscription continues from its position. `attributes`: only messages that are sent to one of these, or to all.
         Each name has one set of attributes, the last one passed. Raises ValueError, which names the argument.
         """
-        self._owner.check()
-        interest, begins = channel_by(name, attributes), since_of(since)
-        with self._lock:
-            self._asked.register_channel(interest, begins)
-        self._wake()
-        return Channel(self, interest)
+        return self._channel(channel_by(name, attributes), since)
+
+    def channels(
+        self, prefix: str = "", *, pattern: str = "", since: str | datetime = "now", attributes: Iterable[str] = ()
+    ) -> Channel:
+        """Subscribes to every message of all channels of the group whose names begin with `prefix`, or in whose names
+        `pattern` is found, a regular expression as RE2 has it; also of channels that come later. It is one
+        subscription, whose messages say their channels, in the order of the log. The rest as for `channel`. Raises
+        ValueError, which names the argument.
+        """
+        return self._channel(channels_by(prefix, pattern, attributes), since)
 
     def unregister_channel(self, name: str) -> None:
         """Unsubscribes from this channel: its subscriptions end, the service is told. Raises ValueError for an invalid
         name.
         """
+        self._unregister_channel(channel_by(name))
+
+    def unregister_channels(self, prefix: str = "", *, pattern: str = "") -> None:
+        """Unsubscribes from all channels of this prefix or pattern, as it was given to `channels`. Raises ValueError
+        for an invalid one.
+        """
+        self._unregister_channel(channels_by(prefix, pattern))
+
+    def _channel(self, interest: ChannelInterest, since: str | datetime) -> Channel:
         self._owner.check()
-        channel_by(name)
+        begins = since_of(since)
+        with self._lock:
+            self._asked.register_channel(interest, begins)
+        self._wake()
+        return Channel(self, interest)
+
+    def _unregister_channel(self, channel: ChannelInterest) -> None:
+        self._owner.check()
+        name = channel.name
         with self._lock:
             self._asked.unregister_channel(name)
             self._unsubscribe_all(lambda other: isinstance(other, ChannelInterest) and other.name == name)

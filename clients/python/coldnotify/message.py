@@ -22,8 +22,8 @@ class Message:
     offset: int
     """Offset in the log of the domain's channels: it rises from message to message, not by 1."""
     previous: int | None = None
-    """The channel had been told up to this offset: the previous message's, or one below the `before` of a Missed. None:
-    nothing was.
+    """The channel, or the pattern that it was told for, had been told up to this offset: the previous message's, or one
+    below the `before` of a Missed. None: nothing was.
     """
     data: bytes = field(default=b"", repr=False)
     """The bytes that were sent."""
@@ -58,10 +58,10 @@ class MissedReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Between two offsets of a channel messages may be missing. Neither of the two is meant."""
+    """Between two offsets of a channel, or of a pattern, messages may be missing. Neither of the two is meant."""
 
     channel: str
-    """Its name."""
+    """Its name, or the pattern's expression."""
     after: int | None
     """None: nothing of the log was told before."""
     before: int

@@ -53,6 +53,40 @@ def test_every_message_in_order():
     assert told[3].position == "00000001.6"
 
 
+def test_a_prefix_and_a_pattern_hear_channels_that_come_later():
+    told: list[Message] = []
+    high: list[Message] = []
+    with FakeService() as service, client(service) as notify:
+        service.send(*ME, "alarms/1/high", 0)
+        notify.channels("alarms/", since="oldest").subscribe(told.append)
+        pattern = notify.channels(pattern="^alarms/[^/]*/high$", since="oldest")
+        pattern.subscribe(high.append)
+        assert pattern.name == "^alarms/[^/]*/high$"
+        assert notify.wait_caught_up(LIMIT_S)
+        for number, name in enumerate(("alarms/new/high", "alarms/new/low", "alarmsx", "alarms/2/high"), 1):
+            service.send(*ME, name, number)
+        assert until(lambda: len(told) == 4 and len(high) == 3)
+        notify.unregister_channels("alarms/")
+        notify.unregister_channels(pattern="^alarms/[^/]*/high$")
+        assert notify.wait_caught_up(LIMIT_S)
+    assert [(one.channel, one.payload) for one in told] == [
+        ("alarms/1/high", 0), ("alarms/new/high", 1), ("alarms/new/low", 2), ("alarms/2/high", 4),
+    ]  # fmt: skip
+    assert [one.channel for one in high] == ["alarms/1/high", "alarms/new/high", "alarms/2/high"]
+
+
+async def test_a_prefix_in_asyncio():
+    told: list[Message] = []
+    with FakeService() as service:
+        connection = aio.Connection("127.0.0.1", service.port, backoff_max_s=0.05, ack_delay_s=0.0)
+        async with aio.Notify(*ME, "c", aio.State(None), connection, save_interval_s=0.0) as notify:
+            notify.channels("alarms/").subscribe(told.append)
+            assert await notify.wait_caught_up(LIMIT_S)
+            service.send(*ME, "alarms/1/high", 0)
+            assert await asyncio.to_thread(until, lambda: told)
+    assert told[0].channel == "alarms/1/high"
+
+
 def test_a_payload_is_json_or_bytes():
     told: list[Message] = []
     with FakeService() as service, client(service) as notify:

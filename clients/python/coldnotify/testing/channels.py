@@ -4,16 +4,23 @@ It reads no blocks and forgets nothing: it remembers each message that retention
 it missed something only if it did.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
+from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, expression_of, pattern_name
 
 BEGINNING = -1
 """Below the first offset."""
 _SAID = (wire.SINCE_POSITION, wire.SINCE_BEGINNING)
 """If the client sends the position, the service has nothing to find out."""
+
+
+def registered_text(said: wire.Interest) -> str:
+    """Returns the text that a channel or a pattern in a frame is registered by."""
+    name = pattern_name(said.text) if said.kind == wire.INTEREST_PATTERN else said.text
+    return channel_text(name, said.attributes)
 
 
 @dataclass(slots=True)
@@ -33,7 +40,9 @@ class LoggedMessage:
     def is_for(self, text: str) -> bool:
         """Returns true if the registration with this text is told it."""
         name, attributes = channel_of(text)
-        return name == self.channel and (not self.to or not set(self.to).isdisjoint(attributes))
+        expression = expression_of(name)
+        fits = name == self.channel if expression is None else re.search(expression, self.channel) is not None
+        return fits and (not self.to or not set(self.to).isdisjoint(attributes))
 
 
 @dataclass(slots=True)
@@ -114,8 +123,9 @@ class ServiceChannels:
 
     def register(self, log: ServiceLog, said: wire.Interest) -> Registered:
         """A client registers, perhaps again: the same request has the same result."""
-        text = channel_text(said.text, said.attributes)
-        old = self.by_name.get(said.text)
+        text = registered_text(said)
+        name = channel_of(text)[0]
+        old = self.by_name.get(name)
         if (
             old is not None
             and old.text == text
@@ -123,7 +133,7 @@ class ServiceChannels:
         ):
             return old
         new = Registered(text, said.since, said.at, log.resolve(text, said))
-        self.by_name[said.text] = new
+        self.by_name[name] = new
         return new
 
     def unregister(self, hashes: Collection[int]) -> None:
@@ -173,7 +183,7 @@ class Feeds:
         """
         positions = []
         for said in channels:
-            known = said.text in self.registrations.by_name
+            known = channel_of(registered_text(said))[0] in self.registrations.by_name
             one = self.registrations.register(self.log, said)
             if void and known and said.since in _SAID:
                 continue
@@ -245,9 +255,11 @@ class Feeds:
     def fan_out(self, message: LoggedMessage) -> None:
         """A message was sent."""
         if self.live:
-            for text in self._told:
-                if message.is_for(text):
-                    self._say(text, message, paged=False)
+            *others, last = [text for text in self._told if message.is_for(text)] or [""]
+            for text in others:
+                self._say(text, message, paged=True)
+            if last:
+                self._say(last, message, paged=False)
 
     def _say(self, text: str, message: LoggedMessage, *, paged: bool) -> None:
         if message.gone:
@@ -271,6 +283,7 @@ class Feeds:
             source=message.source,
             published_ms=message.published_ms,
             paged=paged,
+            name=message.channel if expression_of(text) is not None else "",
         )
         for _ in range(2 if self.repeats else 1):
             self._tell(said)

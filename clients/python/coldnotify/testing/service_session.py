@@ -335,7 +335,7 @@ class Session:
         hello = self.hello
         asks = hello is not None and (
             hello.capabilities & wire.CAPABILITY_QUERIES
-            or any(one.kind == wire.INTEREST_CHANNEL for one in hello.interests)
+            or any(one.kind in (wire.INTEREST_CHANNEL, wire.INTEREST_PATTERN) for one in hello.interests)
         )
         kinds = self._client.kinds if asks else wire.KINDS_UNSAID
         welcome = wire.Welcome(in_sync=in_sync, epoch=epoch, refused=refused, kinds=kinds, streams=streams)

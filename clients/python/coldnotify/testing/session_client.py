@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.interests import channel_hash, channel_text
+from coldnotify_schemas.interests import channel_hash
 
-from coldnotify.testing.channels import ServiceChannels
+from coldnotify.testing.channels import ServiceChannels, registered_text
 from coldnotify.testing.members import digest_of, hashes, queries_among
 from coldnotify.testing.service_partition import ServicePartition
 from coldnotify.testing.service_state import Name, ServiceState
@@ -109,4 +109,4 @@ class SessionClient:
 def _hash(interest: wire.Interest) -> int:
     if interest.kind == wire.INTEREST_QUERY:
         return hashes([interest.text])[0]
-    return channel_hash(channel_text(interest.text, interest.attributes))
+    return channel_hash(registered_text(interest))

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.interests import channel_hash, channel_text
+from coldnotify_schemas.interests import channel_hash
 
-from coldnotify.testing.channels import Feeds, LoggedMessage
+from coldnotify.testing.channels import Feeds, LoggedMessage, registered_text
 from coldnotify.testing.session_client import SessionClient
 
 
@@ -99,8 +99,8 @@ class SessionFeeds:
 
 
 def _channels_among(interests: Iterable[wire.Interest]) -> list[wire.Interest]:
-    return [one for one in interests if one.kind == wire.INTEREST_CHANNEL]
+    return [one for one in interests if one.kind in (wire.INTEREST_CHANNEL, wire.INTEREST_PATTERN)]
 
 
 def _hash_of(channel: wire.Interest) -> int:
-    return channel_hash(channel_text(channel.text, channel.attributes))
+    return channel_hash(registered_text(channel))

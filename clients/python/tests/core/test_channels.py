@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from coldnotify._core import settings as numbers
 from coldnotify._core.document.document import Document, decode, encode
-from coldnotify._core.interests.interests import ChannelInterest, channel_from
+from coldnotify._core.interests.interests import ChannelInterest, channel_by, channel_from, channels_by
 from coldnotify._core.interests.registrations import OperationKind
 from coldnotify._core.interests.since import NOW, OLDEST, Since, since_from
 from coldnotify._core.streams.feed import BEGINNING, ChannelJob, KeptChannel
@@ -583,3 +583,67 @@ def test_missed_messages_keep_their_reason_right_behind_a_loss(reason: wire.Reas
     assert loss == Missed("tasks", None, 0, MissedReason.LOST)
     assert missed == Missed("tasks", None, 3, MissedReason(wire.Reason.Name(reason)))
     assert told.offset == 4
+
+
+HIGH = channels_by(pattern="^alarms/[^/]*/high$")
+
+
+def of_pattern(bench: ClientBench, name: str, offset: int, back: int, *, paged: bool = False) -> None:
+    said = wire.Message(channel=HIGH.hash, offset=offset, back=back, payload=b"1", paged=paged, name=name)
+    bench.say(message=said)
+
+
+def test_a_pattern_is_one_subscription_whose_messages_say_their_channels() -> None:
+    bench = live(at(100, HIGH))
+    of_pattern(bench, "alarms/a/high", 101, 1)
+    of_pattern(bench, "alarms/new/high", 103, 2)
+    told = tell(bench)
+    assert [(one.channel, one.offset, one.previous) for one in told] == [
+        ("alarms/a/high", 101, None),
+        ("alarms/new/high", 103, 101),
+    ]
+    assert document(bench).channels_cursor == 103
+
+
+def test_a_message_between_is_missed_whatever_its_channel() -> None:
+    bench = live(at(100, HIGH))
+    of_pattern(bench, "alarms/a/high", 105, 1)
+    assert not tell(bench)
+    assert document(bench).channels[HIGH].position == 100, "the next session goes on there"
+
+
+def test_a_message_by_two_registrations_is_told_by_each() -> None:
+    bench = live(at(100, HIGH, channel_by("alarms/a/high")))
+    of_pattern(bench, "alarms/a/high", 101, 1, paged=True)
+    assert [one.offset for one in tell(bench)] == [101]
+    assert document(bench).channels_cursor == 100, "the other one is still to come"
+    message(bench, channel_by("alarms/a/high"), 101, 1)
+    assert [one.offset for one in tell(bench)] == [101]
+    assert document(bench).channels_cursor == 101
+
+
+def test_a_pattern_is_registered_as_one() -> None:
+    bench = live(at(100, TASKS))
+    bench.client.application.register_channel(HIGH, OLDEST)
+    (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
+    assert [(one.kind, one.text, one.since) for one in register.interests] == [
+        (wire.INTEREST_PATTERN, "^alarms/[^/]*/high$", wire.SINCE_OLDEST)
+    ]
+    assert document(bench).channels[HIGH].since == OLDEST
+    assert HIGH.title == "^alarms/[^/]*/high$"
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({}, "pattern: give a prefix or a pattern"),
+        ({"prefix": "a", "pattern": "b"}, "pattern: give"),
+        ({"prefix": "x" * 256}, "prefix: "),
+        ({"prefix": 3}, "prefix: 3 is not a text"),
+        ({"pattern": "a\0"}, "pattern: "),
+        ({"pattern": "a", "attributes": "xy"}, "attributes: "),
+    ],
+)
+def test_a_wrong_pattern_names_the_field(said: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValueError, match=f"^{field}"):
+        channels_by(**said)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, FrameTooLarge
-from coldnotify_schemas.interests import channel_text, check_query
+from coldnotify_schemas.interests import channel_text, check_query, pattern_name
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
 from coldnotify_schemas.wire_pb2 import ClientFrame, Hello, Interest, Since, Unsettled
@@ -102,7 +102,7 @@ def _check_interests(field: str, interests: Iterable[Interest]) -> None:
         match interest.kind:
             case wire_pb2.INTEREST_QUERY:
                 _check_query(field, interest)
-            case wire_pb2.INTEREST_CHANNEL:
+            case wire_pb2.INTEREST_CHANNEL | wire_pb2.INTEREST_PATTERN:
                 _check_channel(field, interest)
             case _:
                 raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: kind: {interest.kind} is not known here")
@@ -117,10 +117,12 @@ def _check_query(field: str, query: Interest) -> None:
 
 def _check_channel(field: str, channel: Interest) -> None:
     try:
-        text = channel_text(channel.text, channel.attributes)
+        is_pattern = channel.kind == wire_pb2.INTEREST_PATTERN
+        text = channel_text(pattern_name(channel.text) if is_pattern else channel.text, channel.attributes)
     except InvalidName as error:
         raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
-    if text.count("\x00") != len(channel.attributes) or list(channel.attributes) != sorted(channel.attributes):
+    attributes = list(channel.attributes)
+    if text.count("\x00") != len(attributes) + is_pattern or attributes != sorted(attributes):
         raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: attributes: are not sorted, each once")
     if channel.since not in Since.values():
         raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: since: {channel.since} is not known here")

@@ -5,6 +5,8 @@
                     "position": 1200 or null,          while pending: everything up to there is known
                     "told": 1210, "lost": true}},
 "pending_channels": {text: "register"}
+
+The text of a pattern begins with U+0000.
 """
 
 from collections.abc import Mapping
@@ -47,7 +49,7 @@ def decode_channels(fields: Fields) -> Fields:
     pending = {channel_from(text): kind for text, kind in operations.items()}
     for channel, kept in channels.items():
         if channel not in pending and (cursor is None or kept.since is not None or kept.position is not None):
-            raise StateDamaged(f"channels: {channel.name!r} is behind the cursor, and not pending")
+            raise StateDamaged(f"channels: {channel.title!r} is behind the cursor, and not pending")
     return {
         "channels": channels, "pending_channels": pending, "channels_epoch": epoch, "channels_cursor": cursor
     }  # fmt: skip

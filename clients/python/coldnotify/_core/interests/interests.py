@@ -9,7 +9,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from coldnotify_schemas.digest import object_digest
-from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query, query_hash
+from coldnotify_schemas.interests import (
+    channel_hash,
+    channel_of,
+    channel_text,
+    check_query,
+    expression_of,
+    pattern_name,
+    prefix_expression,
+    query_hash,
+)
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.protocol import (
     CLIENT_FRAME_BYTES_MAX,
@@ -32,9 +41,12 @@ class QueryInterest(NamedTuple):
 
 
 class ChannelInterest(NamedTuple):
-    """A channel, and the attributes of the subscription. A client wants at most one of a name."""
+    """A channel or a pattern of channels, and the attributes of the subscription. A client wants at most one of a
+    name.
+    """
 
     name: str
+    """A pattern's is that of `pattern_name`."""
     attributes: tuple[str, ...]
     """Sorted."""
 
@@ -48,14 +60,25 @@ class ChannelInterest(NamedTuple):
         """The hash that identifies it on the wire."""
         return channel_hash(self.text)
 
+    @property
+    def expression(self) -> str | None:
+        """A pattern's expression; None: it is one channel."""
+        return expression_of(self.name)
+
+    @property
+    def title(self) -> str:
+        """The channel's name or the pattern's expression, for people."""
+        return self.expression or self.name
+
 
 Interest = str | QueryInterest | ChannelInterest
 
 
 def channel_from(text: str) -> ChannelInterest:
-    """The channel that has this `text`. Raises InvalidName, a ValueError."""
+    """The channel or pattern that has this `text`. Raises InvalidName, a ValueError."""
     name, attributes = channel_of(text)
-    channel = channel_by(name, attributes)
+    expression = expression_of(name)
+    channel = channel_by(name, attributes) if expression is None else channels_by("", expression, attributes)
     if channel.text != text:
         raise InvalidName(f"channel: the attributes of {name[:80]!r} are not sorted")
     return channel
@@ -67,10 +90,25 @@ def channel_by(name: str, attributes: Iterable[str] = ()) -> ChannelInterest:
     if isinstance(attributes, str) or not all(isinstance(one, str) for one in texts):
         raise InvalidName(f"attributes: {attributes!r} are not several texts")
     try:
-        name, sorted_attributes = channel_of(channel_text(name if isinstance(name, str) else "", texts))
+        if not isinstance(name, str) or expression_of(name) is not None:
+            raise InvalidName(f"channel: {name!r} is not a name")
+        name, sorted_attributes = channel_of(channel_text(name, texts))
     except InvalidName as error:
         raise InvalidName(re.sub("^object", "channel", str(error))) from None
     return ChannelInterest(name, tuple(sorted_attributes))
+
+
+def channels_by(prefix: str = "", pattern: str = "", attributes: Iterable[str] = ()) -> ChannelInterest:
+    """The pattern of all channels whose names begin with `prefix`, or in whose names `pattern` is found. Raises
+    InvalidName, a ValueError that names the field.
+    """
+    for field, said in (("prefix", prefix), ("pattern", pattern)):
+        if not isinstance(said, str):
+            raise InvalidName(f"{field}: {said!r} is not a text")
+    if bool(prefix) == bool(pattern):
+        raise InvalidName("pattern: give a prefix or a pattern, one of the two")
+    name = pattern_name(pattern or prefix_expression(prefix))
+    return ChannelInterest(name, channel_by("x", attributes).attributes)
 
 
 def query_of(text: str) -> QueryInterest:
@@ -93,10 +131,10 @@ def hash_of(interest: Interest) -> int:
 
 
 def text_of(interest: Interest) -> str:
-    """Returns the application's name for it: an object's or a channel's name, or a query's text."""
+    """Returns the application's name for it: an object's or a channel's name, a query's or a pattern's text."""
     if isinstance(interest, str):
         return interest
-    return interest.text if isinstance(interest, QueryInterest) else interest.name
+    return interest.text if isinstance(interest, QueryInterest) else interest.title
 
 
 def names_of(interests: Iterable[Interest]) -> list[str]:

@@ -39,7 +39,9 @@ class SessionChannels:
         epoch, cursor = self._channels.for_hello
         self._said_cursor = cursor is not None
         hello.streams.extend(streams_of(wire.Stream(epoch=epoch, complete=cursor)))
-        self._asks = any(interest.kind == wire.INTEREST_CHANNEL for interest in hello.interests)
+        self._asks = any(
+            interest.kind in (wire.INTEREST_CHANNEL, wire.INTEREST_PATTERN) for interest in hello.interests
+        )
 
     def said_by_trial(self, hello: wire.Hello) -> None:
         """Notes the Hello of a trial, which had no interests."""

@@ -321,7 +321,7 @@ class Channels:
         self._jobs.discard(job)
         feed, item = job.feed, job.item
         for cause in failed.values():
-            self._report(ChannelCallbackFailed(feed.channel.name, item.end, cause))
+            self._report(ChannelCallbackFailed(feed.channel.title, item.end, cause))
         if feed.running is not job:
             return  # unregistered meanwhile, or the log is another one
         if not failed:
@@ -437,7 +437,7 @@ class Channels:
     def _gap(self, feed: Feed, known: int, before: int) -> str:
         """The service sends it from another place than its position, which the next Hello carries."""
         self._owe(feed)
-        return f"channel {feed.channel.name!r}: messages between {known} and {before} have not come"
+        return f"channel {feed.channel.title!r}: messages between {known} and {before} have not come"
 
     def _loss_first(self, feed: Feed, before: int) -> None:
         """If the loss of the log must still be reported, puts that first."""
@@ -468,7 +468,7 @@ class Channels:
             self._release(dropped)
 
     def _park(self, feed: Feed, item: Item) -> None:
-        self._report(ChannelParked(feed.channel.name, item.end, feed.failures))
+        self._report(ChannelParked(feed.channel.title, item.end, feed.failures))
         self._owe(feed)
         self._drop(feed)
         feed.deaf = feed.parked = True

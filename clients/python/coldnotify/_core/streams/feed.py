@@ -147,8 +147,12 @@ class Feed:
             since, at = self.since.number, self.since.at
         elif self.received == BEGINNING:
             since, at = wire.SINCE_BEGINNING, 0
-        name, attributes = self.channel
-        return wire.Interest(kind=wire.INTEREST_CHANNEL, text=name, attributes=attributes, since=since, at=at)
+        expression, attributes = self.channel.expression, self.channel.attributes
+        if expression is not None:
+            return wire.Interest(kind=wire.INTEREST_PATTERN, text=expression, attributes=attributes, since=since, at=at)
+        return wire.Interest(
+            kind=wire.INTEREST_CHANNEL, text=self.channel.name, attributes=attributes, since=since, at=at
+        )
 
     def applied(self, cursor: int | None) -> int:
         """Returns the offset up to which everything is told. `cursor`: applies if it has no pending registration."""
@@ -210,9 +214,9 @@ class Feed:
         if isinstance(said, wire.Missed):
             after = said.after if said.HasField("after") else self.told
             reason = _REASONS.get(said.reason, MissedReason.UNSAID)
-            return Missed(self.channel.name, after, said.before, reason)
+            return Missed(self.channel.title, after, said.before, reason)
         return Message(
-            channel=self.channel.name,
+            channel=self.channel.name if self.channel.expression is None else said.name,
             payload=said_by(said.payload),
             offset=said.offset,
             previous=self.told,
