@@ -147,6 +147,7 @@ docs: $(INSTALLED) ## generate docs/settings.md, metrics.md, the protocol's numb
 	$(BIN)/python -m coldnotify_testkit.protocol_numbers
 	$(BIN)/python -m coldnotify_tools.wire_tables
 	$(BIN)/python -m coldnotify_tools.browser_tables
+	$(BIN)/python -m coldnotify_tools.client_lines
 
 .PHONY: map
 map: $(INSTALLED) ## list every module with what it is for; make map | grep page

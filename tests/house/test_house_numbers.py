@@ -18,7 +18,7 @@ from coldnotify_testkit.house_numbers import (
 
 CEILINGS = {
     ALERTS: 37,
-    BOTH: 88,
+    BOTH: 89,
     CLAUSE_TESTS: 384,
     CLAUSES: 51,
     IS_NONE: 27,
@@ -28,7 +28,7 @@ CEILINGS = {
     SET_FROM_OUTSIDE: 1_314,
     SETTINGS: 134,
     TWO_MEANINGS: 0,
-    WORDS: 115_140,
+    WORDS: 115_993,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 
