@@ -17,10 +17,12 @@ from coldnotify_common.errors import SettingError
 from coldnotify_common.http.admin import AdminServer
 from coldnotify_common.security import inside_tls
 from coldnotify_common.security.certificates import Authority
+from coldnotify_common.security.identity import Identity
 from coldnotify_common.security.inside import Inside, InsideSettings, may_look
 from coldnotify_common.security.inside_tls import AskInsideSettings, InsideTls
 from cryptography import x509
 from structlog.testing import capture_logs
+from yarl import URL
 
 HOSTS = ["localhost", "127.0.0.1"]
 LIMIT_S = 60
@@ -48,7 +50,9 @@ async def served(inside: Inside) -> AsyncIterator[str]:
     async def look(_request: web.Request) -> web.Response:
         return web.json_response("secret")
 
-    server = AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=[web.get("/v1/look", look)], inside=inside)
+    server = AdminServer(
+        "127.0.0.1", 0, readiness=lambda: None, routes=[web.route("*", "/v1/{path:.*}", look)], inside=inside
+    )
     await server.start()
     try:
         yield f"127.0.0.1:{server.port}"
@@ -56,7 +60,9 @@ async def served(inside: Inside) -> AsyncIterator[str]:
         await server.stop()
 
 
-async def status(address: str, path: str, authority: Authority, proof: tuple[Path, Path] | None = None) -> int:
+async def status(
+    address: str, path: str, authority: Authority, proof: tuple[Path, Path] | None = None, method: str = "GET"
+) -> int:
     """0: the handshake failed."""
     context = ssl.create_default_context(cafile=str(authority.directory / "ca.pem"))
     if proof is not None:
@@ -64,7 +70,7 @@ async def status(address: str, path: str, authority: Authority, proof: tuple[Pat
     connector, timeout = TCPConnector(ssl=context), ClientTimeout(LIMIT_S)
     async with ClientSession(f"https://{address}", connector=connector, timeout=timeout) as http:
         try:
-            async with http.get(path) as answer:
+            async with http.request(method, URL(path, encoded=True)) as answer:
                 return answer.status
         except ClientError:
             return 0
@@ -89,6 +95,30 @@ async def test_services_and_operators_may_look_and_probes_are_open(authority: Au
         async with ClientSession(f"http://{address}", timeout=ClientTimeout(LIMIT_S)) as http:
             with pytest.raises(ClientError):
                 await http.get("/metrics")  # nothing is said in the clear
+
+
+GRANTS = {
+    "none": (Identity("none", (("d", "g", "u-7"),), ()), 403),
+    "own": (Identity("own", (("d", "g", "u-7"),), (), owns=(("d", "g", "u-7", "units/{client}/"),)), 403),
+    "own of all": (Identity("own", (), (), owns=(("*", "*", "*", "units/{client}/"),)), 403),
+    "may publish": (Identity("publisher", (), ("d",)), 403),
+    "operator": (Identity("operator", (), ("*",)), 200),
+    "service": (Identity("service", (), (), ("matcher",)), 200),
+}
+
+
+@pytest.mark.parametrize("grant", GRANTS)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def test_each_grant_at_this_door(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, grant: str, method: str
+) -> None:
+    """Also to names of its own a client says nothing here: not even `own` opens a matcher's port."""
+    identity, expected = GRANTS[grant]
+    inside = Inside(settings(authority))
+    monkeypatch.setattr(inside, "identify", lambda _certificate: identity)
+    async for address in served(inside):
+        path = "/v1/domains/d/groups/g/objects/units%2Fu-7%2Ft/description"
+        assert await status(address, path, authority, authority.client("d", "g", "u-7"), method) == expected
 
 
 async def test_an_operator_that_is_revoked_may_look_no_longer(
