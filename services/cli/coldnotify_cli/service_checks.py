@@ -33,6 +33,7 @@ _USAGE_LAG_RECORDS = 100
 """With fewer records to read the job is not the one that is late: nodes write each second, except for tenants without
 changes.
 """
+_NAMES_SHOWN_MAX = 10
 _EVERYWHERE = ("", "0.0.0.0", "::")
 """Hosts of a port that listens on all addresses of its machine."""
 _NOTHING_RUNS = "nothing runs there"
@@ -274,5 +275,27 @@ def _addresses(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
-_MORE = {"matcher": _removals, "gateway": _listeners, "usage": _usage_lag}
+def _matcher(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[CheckFinding]:
+    """Checks what a matcher alone knows."""
+    yield from _removals(base, settings, context)
+    yield from _unsayable(base, settings, context)
+
+
+def _unsayable(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[CheckFinding]:
+    """Checks that MQTT can say the names of all objects in groups that have MQTT devices."""
+    try:
+        with urlopen(f"{base}/v1/partitions", timeout=settings.doctor_timeout_s, context=context) as response:
+            items = json.load(response)["items"]
+        count = sum(int(one["unsayable"]) for one in items)
+        names = [str(name) for one in items for name in one["unsayable_first"]]
+    except (*_NO_ANSWER, LookupError, TypeError):
+        return  # it runs another release, which is said above
+    if count:
+        shown = ", ".join(map(ascii, names[:_NAMES_SHOWN_MAX])) + (", ..." if count > _NAMES_SHOWN_MAX else "")
+        words = f"{base}: MQTT cannot say {number_of(count, 'name')}: {shown}"
+        todo = "MQTT devices hear nothing of these objects: name them without + and #, and without $ at the beginning"
+        yield CheckFinding(WARNING, "MQTT", words, todo)
+
+
+_MORE = {"matcher": _matcher, "gateway": _listeners, "usage": _usage_lag}
 """Further checks of a part that is ready, by its name."""

@@ -279,6 +279,27 @@ def test_nodes_that_fell_silent_are_named_and_workers_found_by_their_records() -
         thread.stop()
 
 
+def test_names_that_mqtt_cannot_say_are_counted_and_listed() -> None:
+    named = {"unsayable": 11, "unsayable_first": [f"d/g/a+{number}" for number in range(10)]}
+
+    async def partitions(_request: web.Request) -> web.Response:
+        return web.json_response({"items": [{"unsayable": 0, "unsayable_first": []}, named]})
+
+    routes = [web.get("/v1/partitions", partitions)]
+    thread = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
+    thread.start()
+    try:
+        settings = DoctorSettings(**HERE | {"matcher": f"127.0.0.1:{thread.port}"})  # type: ignore[arg-type]
+        (found,) = [one for one in service_findings(settings) if one.what == "MQTT"]
+        named["unsayable"] = 0
+        assert not [one for one in service_findings(settings) if one.what == "MQTT"]
+    finally:
+        thread.stop()
+    assert found.state == WARNING
+    assert "MQTT cannot say 11 names: 'd/g/a+0', " in found.words
+    assert found.words.endswith("'d/g/a+9', ...")
+
+
 def test_services_with_different_limits_on_payloads_are_named() -> None:
     shown: dict[str, Any] = {"unknown": None, "passed_over": 0, "passed_over_why": None}
 

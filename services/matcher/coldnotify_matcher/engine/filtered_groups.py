@@ -62,11 +62,13 @@ class _Hearers:
 class _Group:
     """One group."""
 
-    __slots__ = ("channels_from", "channels_heard", "heard", "order")
+    __slots__ = ("channels_from", "channels_heard", "heard", "order", "unsayable")
 
-    def __init__(self, order: OffsetOrder) -> None:
+    def __init__(self, order: OffsetOrder, unsayable: Iterable[str]) -> None:
         self.order = order
         """All its objects that were published and that a filter can fit."""
+        self.unsayable = dict.fromkeys(unsayable)
+        """The names of all others that were published."""
         self.heard = _Hearers()
         """Sessions that receive publishes of objects."""
         self.channels_heard = _Hearers()
@@ -101,16 +103,21 @@ class FilteredGroups:
     def follow(self, groups: Iterable[str]) -> None:
         """Follow these groups, with one pass over all objects: `changed` is called for their objects from here on."""
         found: dict[str, list[tuple[str, int]]] = {group: [] for group in groups if group not in self._groups}
+        others: dict[str, list[str]] = {group: [] for group in found}
         if not found:
             return
         for key in self._objects:
             domain, _, rest = key.partition("/")
             group, _, name = rest.partition("/")
             of_group = found.get(f"{domain}/{group}")
-            if of_group is not None and (offset := self._objects.offset_of(key)) != UNKNOWN and can_be_said(name):
+            if of_group is None or (offset := self._objects.offset_of(key)) == UNKNOWN:
+                continue
+            if can_be_said(name):
                 of_group.append((name, offset))
+            else:
+                others[f"{domain}/{group}"].append(name)
         for group, offsets in found.items():
-            self._groups[group] = _Group(OffsetOrder(offsets))
+            self._groups[group] = _Group(OffsetOrder(offsets), others[group])
 
     def on_tick(self) -> None:
         """Forget the groups in which no client has a filter any more."""
@@ -124,14 +131,19 @@ class FilteredGroups:
     def changed(self, obj: Obj) -> None:
         """Note that the object has a newer version."""
         group = self._groups.get(_group_of(obj))
-        if group is not None and can_be_said(obj.name):
+        if group is None:
+            return
+        if can_be_said(obj.name):
             group.order.put(obj.name, obj.offset)
+        else:
+            group.unsayable[obj.name] = None
 
     def removed(self, obj: Obj) -> None:
         """Note that the object is removed."""
         group = self._groups.get(_group_of(obj))
         if group is not None:
             group.order.remove(obj.name)
+            group.unsayable.pop(obj.name, None)
 
     def hear(self, client: RegisteredClient) -> None:
         """Send the client's session, whose objects are live, what its filters fit from here on."""
@@ -199,6 +211,10 @@ class FilteredGroups:
     def unsayable(self, obj: Obj) -> bool:
         """Returns true if filters of the object's group cannot fit its name, whatever they are."""
         return _group_of(obj) in self._groups and not can_be_said(obj.name)
+
+    def all_unsayable(self) -> list[str]:
+        """Returns the keys of these groups' objects that filters cannot fit, because of their names."""
+        return [f"{group}/{name}" for group, there in self._groups.items() for name in there.unsayable]
 
     def _heard(self, obj: Obj) -> list[_Heard]:
         group = self._groups.get(_group_of(obj))

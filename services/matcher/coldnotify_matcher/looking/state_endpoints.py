@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+UNSAYABLE_SHOWN_MAX = 10
+"""Names of a partition that MQTT cannot say, which are shown."""
 LOCK_TIMEOUT_S = 2.0
 """A step takes milliseconds, unless Kafka does not answer."""
 LOCKED_S = 0.005
@@ -261,6 +263,7 @@ def first_of(names: Iterable[str], asked: PageRequest) -> tuple[list[str], str |
 
 def _partition(partition: MatcherPartition) -> dict[str, Any]:
     engine = partition.engine
+    unsayable = engine.state.filtered.all_unsayable()
     return {
         "partition": partition.number,
         "phase": partition.phase.value,
@@ -272,6 +275,8 @@ def _partition(partition: MatcherPartition) -> dict[str, Any]:
         "objects": len(engine.state.objects),
         "clients": partition.clients,
         "online": sum(len(gateway.sessions) for gateway in engine.state.gateways.values()),
+        "unsayable": len(unsayable),
+        "unsayable_first": sorted(unsayable)[:UNSAYABLE_SHOWN_MAX],
     }
 
 

@@ -82,6 +82,8 @@ def test_partitions(port: int, bench: EngineBench) -> None:
             "objects": 1,
             "clients": 1,
             "online": 1,
+            "unsayable": 0,
+            "unsayable_first": [],
         }
     ]
 

@@ -11,7 +11,7 @@ from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.filters import FILTERS_MAX
 from coldnotify_schemas.interests import filter_hash
 from coldnotify_schemas.matcher_state import FORMAT_WITH_FILTERS
-from coldnotify_testkit.engine_bench import TOPICS, EngineBench, answered, closed, fan_outs, query_interest
+from coldnotify_testkit.engine_bench import PREFIX, TOPICS, EngineBench, answered, closed, fan_outs, query_interest
 from coldnotify_testkit.kept_device import ALWAYS, IF_NEW, NEVER, NO_LOCAL, KeptDevice, KeptGateway, Said
 
 DELETED = b'{"version":9,"deleted":true}'
@@ -300,6 +300,7 @@ def test_names_that_mqtt_cannot_say_are_told_by_no_filter_and_counted(name: str)
     device.gateway.run()
     assert device.told == []
     assert bench.engine.state.counts["unsayable"] == 1
+    assert bench.engine.state.filtered.all_unsayable() == [f"{PREFIX}{name}"]
 
 
 @pytest.mark.parametrize(
