@@ -21,7 +21,8 @@ _A_PROPERTY = "a property or method in Python; in TypeScript an interface, which
 _PYTHON_HAS_IT = "Python's language or library has it"
 EXCEPTIONS = {
     "interests/interests": {
-        **dict.fromkeys(("QueryInterest", "ChannelInterest", "channelFrom", "channelBy", "channelsBy"), _AN_INTEREST_IS_A_TEXT),
+        **dict.fromkeys(("QueryInterest", "ChannelInterest"), _AN_INTEREST_IS_A_TEXT),
+        **dict.fromkeys(("channelFrom", "channelBy", "channelsBy"), _AN_INTEREST_IS_A_TEXT),
         **dict.fromkeys(("queriesOf", "channelsOf", "isName", "isQuery", "isChannel"), _AN_INTEREST_IS_A_TEXT),
         **dict.fromkeys(("byQuery", "byChannel", "channelOf", "channelText", "bytesOf"), _AN_INTEREST_IS_A_TEXT),
         **dict.fromkeys(("spareBytes", "Spare"), "Python's queries count down the room themselves"),

@@ -7,6 +7,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def test_a_dashboard_hears_channels_that_did_not_exist(up: Up, sender: Sender, t
         unit.caught_up()
         sent = 0
         for part in ("matcher", "gateway", "matcher"):
-            pids: list[int] = []
+            pids: dict[str, int] = {}
             for _ in range(2):
                 for name in (
                     f"alarms/unit-{sent}/high",
@@ -279,10 +280,46 @@ def test_a_device_that_wakes_by_sync(up: Up, sender: Sender) -> None:
     assert payloads(sync(up, "sleeper", channels=channels, cursor=answer["cursor"], wait_s=5)) == [3]
 
 
+def test_patterns_by_sync_events_and_the_command_line(up: Up, sender: Sender, tmp_path: Path) -> None:
+    sender.send("doors/1/open", 0)
+    asked: dict[str, Any] = {
+        "patterns": {"^doors/[^/]*/open$": "oldest", "^doors/": {"since": "oldest", "attributes": ["x"]}}
+    }
+    asked["channels"] = {"doors/2/open": "oldest"}
+    answer = sync(up, "by-pattern", **asked)
+    told = [(one["channel"], one.get("pattern"), one["payload"]) for one in answer["notifications"]]
+    first = ("doors/1/open", "^doors/[^/]*/open$", 0), ("doors/1/open", "^doors/", 0)
+    assert sorted(told, key=str) == sorted(first, key=str)
+    sender.send("doors/2/open", 1)
+    answer = sync(up, "by-pattern", **asked, cursor=answer["cursor"])
+    assert payloads(answer) == [1, 1, 1], "by each registration once"
+    assert payloads(sync(up, "by-pattern", **asked, cursor=answer["cursor"])) == []
+    answer = sync(up, "by-pattern", patterns={"(": "now"}, cursor=answer["cursor"])
+    assert answer["refused"]["("].startswith("pattern: expected a regular expression")
+
+    with events(up, "doors/2/open", pattern="^doors/") as told_page:
+        both = list(islice((one for one in told_page if "payload" in one[1]), 3))
+    assert [(data["channel"], data["payload"]) for _, data in both] == [("doors/1/open", 0), *[("doors/2/open", 1)] * 2]
+    with events(up, "doors/2/open", both[1][0], pattern="^doors/") as told_page:
+        sender.send("doors/3/open", 2)
+        again = list(islice((one for one in told_page if "payload" in one[1]), 2))
+    assert [data["payload"] for _, data in again] == [1, 2], "the one that was told is not told again"
+
+    shown = subprocess.run(
+        [sys.executable, "-m", "coldnotify_cli.main", "watch", DOMAIN, GROUP, "by-hand", "--channels", "doors/",
+         "--pattern", "^doors/1/", "--since", "oldest", "--once", "--gateway", ":".join(map(str, up.gateway))],
+        capture_output=True, text=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    lines = [line.partition("  ")[0] for line in shown.stdout.splitlines()]
+    assert (shown.returncode, sorted(lines)) == (0, ["doors/1/open", *sorted(f"doors/{n}/open" for n in (1, 2, 3))]), (
+        shown
+    )
+
+
 @contextmanager
-def events(up: Up, channel: str, last: str | None = None) -> Iterator[Iterator[tuple[str | None, Any]]]:
+def events(up: Up, channel: str, last: str | None = None, **more: str) -> Iterator[Iterator[tuple[str | None, Any]]]:
     """What a page is told, as (id, data)."""
-    asked = urllib.parse.urlencode({"domain": DOMAIN, "group": GROUP, "channel": channel, "since": "oldest"})
+    asked = urllib.parse.urlencode({"domain": DOMAIN, "group": GROUP, "channel": channel, "since": "oldest", **more})
     request = urllib.request.Request(
         f"{up.http_url}/v1/events?{asked}", headers={"Last-Event-ID": last} if last else {}
     )

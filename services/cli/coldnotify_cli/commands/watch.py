@@ -52,6 +52,20 @@ _TLS_ASKED_S = 5.0
     help="Also print every message of this channel, and what was missed; may be repeated.",
 )
 @click.option(
+    "--channels",
+    "prefixes",
+    metavar="PREFIX",
+    multiple=True,
+    help="The same of all channels whose names begin with this, also of those that come later; may be repeated.",
+)
+@click.option(
+    "--pattern",
+    "patterns",
+    metavar="EXPRESSION",
+    multiple=True,
+    help="The same of all channels in whose names this is found, a regular expression as RE2 has it; may be repeated.",
+)
+@click.option(
     "--since",
     metavar="WHERE",
     help="Start of a new --channel: now (default), oldest, newest, an ISO time, a message's position.",
@@ -89,6 +103,8 @@ def command_watch(
     queries: tuple[str, ...],
     descriptions: bool,
     channels: tuple[str, ...],
+    prefixes: tuple[str, ...],
+    patterns: tuple[str, ...],
     since: str | None,
     attributes: tuple[str, ...],
     state: Path | None,
@@ -107,14 +123,17 @@ def command_watch(
     """
     import coldnotify
 
-    if not objects and not queries and not channels:
-        raise click.UsageError("Missing argument 'OBJECT...', or an option --query or --channel.")
+    of_patterns = [("prefix", one) for one in prefixes] + [("pattern", one) for one in patterns]
+    if not (objects or queries or channels or of_patterns):
+        raise click.UsageError("Missing argument 'OBJECT...', or an option --query, --channel or --channels.")
     if descriptions and not queries:
         raise click.UsageError("--descriptions: needs a --query, whose members are described.")
-    if not channels and (since is not None or attributes):
+    if not (channels or of_patterns) and (since is not None or attributes):
         raise click.UsageError("--since and --attribute: need a --channel.")
     if history is not None and queries:
         raise click.UsageError("--history: does not record queries, so it cannot be combined with --query.")
+    if history is not None and of_patterns:
+        raise click.UsageError("--history: does not record patterns, so it cannot be combined with --channels.")
     # What the library logs of problems would be printed beside what `_report` says of them.
     logging.getLogger("coldnotify").addHandler(logging.NullHandler())
     failures: list[str] = []
@@ -143,6 +162,12 @@ def command_watch(
         for name in channels:
             try:
                 channel = notify.channel(name, since=_since(since), attributes=attributes)
+            except ValueError as error:
+                raise click.UsageError(_option(str(error))) from None
+            channel.subscribe(printer.message, on_missed=printer.missed)
+        for field, said in of_patterns:
+            try:
+                channel = notify.channels(**{field: said}, since=_since(since), attributes=attributes)
             except ValueError as error:
                 raise click.UsageError(_option(str(error))) from None
             channel.subscribe(printer.message, on_missed=printer.missed)
@@ -291,7 +316,11 @@ def _since(said: str | None) -> str | datetime:
 
 def _option(problem: str) -> str:
     """Replaces an argument's name in the library's error by the option that set it."""
-    for argument, option in (("since", "--since"), ("attributes", "--attribute"), ("channel", "--channel")):
+    options = {
+        "since": "--since", "attributes": "--attribute", "channel": "--channel", "prefix": "--channels",
+        "pattern": "--pattern",
+    }  # fmt: skip
+    for argument, option in options.items():
         if problem.startswith(f"{argument}: "):
             return f"{option}{problem.removeprefix(argument)}"
     return problem

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_schemas.wire_pb2 import (
-    INTEREST_CHANNEL,
+    INTEREST_PATTERN,
     SINCE_BEGINNING,
     SINCE_POSITION,
     Interest,
@@ -95,6 +95,11 @@ class AgentChannels:
         """Positions at which the channels began, by hash."""
         self.page_end = 0
         """The page that waits to be acknowledged; 0: none."""
+        self._several = len(wanted) > 1 and any(one.kind == INTEREST_PATTERN for one in wanted.values())
+        """True if one message may come several times, by a channel and by patterns."""
+        self._marked_at = NOWHERE
+        self._marked: set[int] = set()
+        """The registrations by which the message at this offset was marked."""
         self.live = not wanted
         """True once all channels have caught up, and new messages arrive as they are sent."""
         if mark is not None:
@@ -128,7 +133,7 @@ class AgentChannels:
         if position is None:
             return channel
         since, at = (SINCE_BEGINNING, 0) if position == NOWHERE else (SINCE_POSITION, position)
-        return Interest(kind=INTEREST_CHANNEL, text=channel.text, attributes=channel.attributes, since=since, at=at)
+        return Interest(kind=channel.kind, text=channel.text, attributes=channel.attributes, since=since, at=at)
 
     def take_page_end(self) -> int:
         """Returns the page that is acknowledged now, and clears it; 0 if none waits."""
@@ -171,17 +176,28 @@ class AgentChannels:
 
     def mark_at(self, entry: Message | Missed) -> ChannelsMark:
         """Returns the mark of a device that has taken this entry and nothing after it, because entries come in log
-        order."""
+        order. Entries of one offset, which patterns have, are marked one after the other."""
         offset = entry.before - 1 if isinstance(entry, Missed) else entry.offset
-        ahead = {short(hash_): begin for hash_, begin in self._begins.items() if begin > offset}
-        return ChannelsMark(self._epoch or 0, offset, frozenset(map(short, self.wanted)), ahead)
+        base = offset
+        ahead: dict[str, int] = {}
+        if self._several:
+            if offset != self._marked_at:
+                self._marked_at = offset
+                self._marked.clear()
+            self._marked.add(entry.channel)
+            base = max(offset - 1, NOWHERE)
+            ahead = dict.fromkeys(map(short, self._marked), offset)
+        ahead |= {short(hash_): begin for hash_, begin in self._begins.items() if begin > offset}
+        return ChannelsMark(self._epoch or 0, base, frozenset(map(short, self.wanted)), ahead)
 
     def mark(self) -> ChannelsMark | None:
         """Returns the mark of the device after it has taken what came; None if the service has not sent its epoch."""
         if self._epoch is None:
             return None
         if self.live:
-            return ChannelsMark(self._epoch, self._at, frozenset(map(short, self.wanted)))
+            # Of a message that comes by several registrations, some may be told, and others not yet.
+            some = {short(hash_): position for hash_, position in self._positions.items() if position > self._at}
+            return ChannelsMark(self._epoch, self._at, frozenset(map(short, self.wanted)), some)
         known = {short(hash_): position for hash_, position in self._positions.items()}
         base = min(known.values(), default=self._at)
         ahead = {one: position for one, position in known.items() if position > base}

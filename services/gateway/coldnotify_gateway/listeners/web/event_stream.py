@@ -15,7 +15,7 @@ from coldnotify_common.http.web import BadRequest
 from coldnotify_common.played.agent import Agent, Found, PlayedDevice
 from coldnotify_common.played.agent_channels import parse_mark
 from coldnotify_common.steady import steady_s
-from coldnotify_schemas.interests import check_query
+from coldnotify_schemas.interests import check_query, pattern_name
 from coldnotify_schemas.names import check_name, check_object, looking_name
 from coldnotify_schemas.protocol import AGE_UNKNOWN_S, LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX
 from coldnotify_schemas.wire_pb2 import Message, Missed
@@ -30,7 +30,7 @@ _JUDGED_S = 1.0
 """Time within which a permanent refusal arrives, which gets a status. After it the stream begins, even if the matcher
 is absent."""
 
-_PARAMETERS = ("domain", "group", "object", "query", "descriptions", "channel", "since")
+_PARAMETERS = ("domain", "group", "object", "query", "descriptions", "channel", "pattern", "since")
 
 
 class EventsEndpoint:
@@ -41,7 +41,7 @@ class EventsEndpoint:
         self._settings = settings
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Handles GET /v1/events?domain=&group=&object=&object=...&query=...&descriptions=&channel=...&since="""
+        """Handles GET /v1/events?domain=&group=&object=...&query=...&descriptions=&channel=...&pattern=...&since="""
         refused = identified(request, self._events)
         if refused is not None:
             return refused
@@ -123,7 +123,8 @@ def _device(request: web.Request) -> PlayedDevice:
     domain, group = (check_name(field, query.get(field, "")) for field in ("domain", "group"))
     objects = list(dict.fromkeys(query.getall("object", [])))
     texts = list(dict.fromkeys(query.getall("query", [])))
-    names = list(dict.fromkeys(query.getall("channel", [])))
+    channels_wanted = query.getall("channel", []) + list(map(pattern_name, query.getall("pattern", [])))
+    names = list(dict.fromkeys(channels_wanted))
     wanted = len(objects) + len(texts) + len(names)
     if not 1 <= wanted <= OBJECTS_PER_FRAME_MAX:
         field = "channel" if names else "query" if texts else "object"

@@ -19,13 +19,21 @@ from coldnotify_common.http.web import BadRequest
 from coldnotify_common.played.agent import Agent, Found, PlayedDevice
 from coldnotify_common.played.agent_channels import ChannelsMark, parse_mark
 from coldnotify_schemas.digest import object_digest
-from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query
+from coldnotify_schemas.interests import (
+    channel_hash,
+    channel_of,
+    channel_text,
+    check_query,
+    expression_of,
+    pattern_name,
+)
 from coldnotify_schemas.names import check_name, check_object
-from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, QUERIES_MAX, REGISTRATIONS_MAX
+from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, PATTERNS_MAX, QUERIES_MAX, REGISTRATIONS_MAX
 from coldnotify_schemas.whole_numbers import WHOLE_NUMBER_MAX, whole_number
 from coldnotify_schemas.wire_pb2 import (
     EXPIRED,
     INTEREST_CHANNEL,
+    INTEREST_PATTERN,
     LOST,
     RETENTION,
     SINCE_NEWEST,
@@ -46,15 +54,18 @@ _CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})(?:\.(.{1
 CHANNELS_MAX = 1000
 """Most channels of one request, because its cursor names them."""
 _SHOWN_CHARS = 80
-_MOST = {"registrations": REGISTRATIONS_MAX, "queries": QUERIES_MAX, "channels": CHANNELS_MAX}
+_MOST = {
+    "registrations": REGISTRATIONS_MAX, "queries": QUERIES_MAX, "channels": CHANNELS_MAX, "patterns": PATTERNS_MAX
+}  # fmt: skip
+_WITH_SINCE = ("channels", "patterns")
 _COMMAS_OF_CHANNEL_MAX = 2 + CHANNEL_ATTRIBUTES_MAX
-_COMMAS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * _COMMAS_OF_CHANNEL_MAX + 8
+_COMMAS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + (CHANNELS_MAX + PATTERNS_MAX) * _COMMAS_OF_CHANNEL_MAX + 8
 """Most commas of a body that is decoded at once: it holds no more than a request may, and decoding it takes two
 milliseconds."""
 _BETWEEN_TEXTS = (b'","', b'", "')
 """Separators of texts. Each text in JSON ends with at most one of them, or contains one at its end, after an escaped
 quote."""
-_TEXTS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * (4 + CHANNEL_ATTRIBUTES_MAX) + 16
+_TEXTS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + (CHANNELS_MAX + PATTERNS_MAX) * (4 + CHANNEL_ATTRIBUTES_MAX) + 16
 """Most texts of a request. A body with more than twice so many separators is certainly too large, so it need not be
 parsed."""
 SYNC_ANSWER_BYTES_MAX = 4 * 1024 * 1024
@@ -88,6 +99,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     registrations: list[str]
     queries: list[str] = []
     channels: dict[str, Since] = {}
+    patterns: dict[str, Since] = {}
     cursor: str | None = None
     wait_s: float = 0
     bytes_max: int | None = None
@@ -141,6 +153,9 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[SyncRequest | None]:
     for name, since in said.channels.items():
         hash_, channels[hash_] = _channel(name, since)
         yield None
+    for expression, since in said.patterns.items():
+        hash_, channels[hash_] = _channel(pattern_name(expression), since)
+        yield None
     device = PlayedDevice(said.domain, said.group, said.client, registrations, queries=queries, channels=channels)
     epoch, cursor, mark = _parse_cursor(said.cursor, Agent(device).digest)
     device = replace(device, epoch=epoch, cursor=cursor, mark=mark if channels else None)
@@ -157,11 +172,11 @@ def _count(body: bytes) -> Iterator[None]:
             if most is None:
                 text.value()
                 continue
-            items = text.members() if field == "channels" else ((raw, raw) for raw in text.elements())
+            items = text.members() if field in _WITH_SINCE else ((raw, raw) for raw in text.elements())
             for number, (_, raw) in enumerate(items, 1):
                 if number > most:
                     raise _too_many(field, most)
-                if field == "channels" and bytes(raw).count(b",") > _COMMAS_OF_CHANNEL_MAX:
+                if field in _WITH_SINCE and bytes(raw).count(b",") > _COMMAS_OF_CHANNEL_MAX:
                     raise BadRequest("attributes", f"at most {CHANNEL_ATTRIBUTES_MAX} are taken")
                 yield None
     except InvalidJson as error:
@@ -180,9 +195,12 @@ def _channel(name: str, said: Since) -> tuple[int, Interest]:
 
 
 def channel_wanted(name: str, since: str | int, attributes: Iterable[str]) -> tuple[int, Interest]:
-    """Returns the hash of a channel's registration, and its Interest. Raises BadRequest and InvalidName."""
+    """Returns the hash of a channel's registration, or of a pattern's (`pattern_name`), and its Interest. Raises
+    BadRequest and InvalidName."""
     text = channel_text(name, attributes)
-    channel = Interest(kind=INTEREST_CHANNEL, text=name, attributes=channel_of(text)[1])
+    expression = expression_of(name)
+    kind = INTEREST_CHANNEL if expression is None else INTEREST_PATTERN
+    channel = Interest(kind=kind, text=expression or name, attributes=channel_of(text)[1])
     if isinstance(since, int):
         if not 0 <= since <= WHOLE_NUMBER_MAX:
             raise BadRequest("since", f"{str(since)[:_SHOWN_CHARS]} is not from 0 to {WHOLE_NUMBER_MAX}")
@@ -263,7 +281,7 @@ def _text(found: Found, agent: Agent) -> bytes:
 
 
 def _message(message: Message, agent: Agent) -> dict[str, Any]:
-    shown: dict[str, Any] = {"channel": agent.device.channels[message.channel].text, "offset": message.offset}
+    shown: dict[str, Any] = _which(message, agent) | {"offset": message.offset}
     try:
         msgspec.json.decode(message.payload)
         shown["payload"] = msgspec.Raw(message.payload)
@@ -280,8 +298,17 @@ def _message(message: Message, agent: Agent) -> dict[str, Any]:
 
 def _missed(missed: Missed, agent: Agent) -> dict[str, Any]:
     after = missed.after if missed.HasField("after") else None
-    name, reason = agent.device.channels[missed.channel].text, _REASONS.get(missed.reason, "unknown")
-    return {"channel": name, "missed": {"after": after, "before": missed.before, "reason": reason}}
+    reason = _REASONS.get(missed.reason, "unknown")
+    return _which(missed, agent) | {"missed": {"after": after, "before": missed.before, "reason": reason}}
+
+
+def _which(said: Message | Missed, agent: Agent) -> dict[str, str]:
+    """Returns the channel; of a pattern its expression, and a message's channel."""
+    wanted = agent.device.channels[said.channel]
+    if wanted.kind != INTEREST_PATTERN:
+        return {"channel": wanted.text}
+    channel = {} if isinstance(said, Missed) else {"channel": said.name}
+    return {**channel, "pattern": wanted.text}
 
 
 def _ends(registered: Registered, agent: Agent) -> dict[str, Any]:
