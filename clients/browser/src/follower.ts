@@ -7,6 +7,7 @@ import { compareFloors, type Floor } from "./core/delivery/floors.js";
 import { UNKNOWN } from "./core/delivery/slot.js";
 import type { Document } from "./core/document/document.js";
 import { channelOf, queryOf } from "./core/interests/interests.js";
+import { titleOf } from "./schemas/names.js";
 import type { Publications } from "./core/publishing/publications.js";
 import type { Asked, Wishes } from "./core/wishes.js";
 import {
@@ -362,8 +363,8 @@ export class Follower {
       this.#overlay.set(objectId, told);
       if (this.#overlay.size > OVERLAY_MAX) this.#overlay.delete(this.#overlay.keys().next().value as string);
     } else if ("message" in told) {
-      const { channel, offset, before } = told.message as { channel: string; offset?: bigint; before?: bigint };
-      this.#messages.set(channel, offset ?? (before as bigint) - 1n);
+      const { offset, before } = told.message as { offset?: bigint; before?: bigint };
+      this.#messages.set(told.channel, offset ?? (before as bigint) - 1n);
     }
   }
 
@@ -391,7 +392,7 @@ export class Follower {
       const name = channelOf(interest)?.name ?? "";
       const [before] = [...known.channels.channels].filter(([one]) => channelOf(one)?.name === name);
       const after = messages.get(name) ?? before?.[1].told ?? null;
-      if (told !== null && told > (after ?? -1n)) missed.set(name, { channel: name, after, before: told + 1n, reason: "UNSAID" });
+      if (told !== null && told > (after ?? -1n)) missed.set(name, { channel: titleOf(name), after, before: told + 1n, reason: "UNSAID" });
     }
     const isNewer = (name: string): boolean => compareFloors(document.applied.get(name) ?? UNKNOWN, floor(name)) > 0;
     for (const [, { interest, of, tell }] of subscriptions.local) {
@@ -400,7 +401,7 @@ export class Follower {
       if (channel !== undefined) {
         const gap = missed.get(channel);
         if (gap !== undefined && of === "missed") {
-          this.#call(() => tell({ message: gap }), (cause) => new ChannelCallbackFailed(channel, gap.before, cause));
+          this.#call(() => tell({ message: gap, channel: gap.channel }), (cause) => new ChannelCallbackFailed(gap.channel, gap.before, cause));
         }
         if (of === "missed") missed.delete(channel);
         continue;

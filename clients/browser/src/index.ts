@@ -20,6 +20,7 @@ export type { Publication } from "./publishing.js";
 export type {
   Callback,
   Channel,
+  ChannelOptions,
   MembersCallback,
   MessageCallback,
   MissedCallback,

@@ -7,7 +7,7 @@ import { Client, type Status } from "./core/client.js";
 import type { AnyJob } from "./core/delivery/callbackTurns.js";
 import { type ClientIdentity, decode, type Document, emptyDocument } from "./core/document/document.js";
 import { byChannel, byQuery, channelOf, type Interest, isName, prefixOf } from "./core/interests/interests.js";
-import { type SinceOption, sinceOf } from "./core/interests/since.js";
+import { sinceOf } from "./core/interests/since.js";
 import { messageOf, type MessageOptions, type Outgoing, patchOf, versionOf, type VersionOptions } from "./core/publishing/outgoing.js";
 import type { Patch } from "./core/publishing/patches.js";
 import { Publications } from "./core/publishing/publications.js";
@@ -18,9 +18,19 @@ import { askDirectory, type NamedGateway } from "./directory.js";
 import { type ColdNotifyError, StateDamaged } from "./errors.js";
 import type { Description, Notification } from "./notification.js";
 import { newId, type Publication, SessionPublishing } from "./publishing.js";
-import type { Channel, Query, QueryOptions, Registration } from "./registration.js";
+import type { Channel, ChannelOptions, Query, QueryOptions, Registration } from "./registration.js";
 import { Run, type Tell } from "./run.js";
-import { checkAttributes, checkChannel, checkName, checkObject, checkPrefix, checkQuery } from "./schemas/names.js";
+import {
+  checkAttributes,
+  checkChannel,
+  checkName,
+  checkObject,
+  checkPrefix,
+  checkQuery,
+  patternName,
+  prefixExpression,
+  titleOf,
+} from "./schemas/names.js";
 import { Follower } from "./follower.js";
 import { Leader } from "./leader.js";
 import { LocalState, type State } from "./state.js";
@@ -161,21 +171,43 @@ export class Notify {
    * goes on where it is, also after a reload. `attributes`: only messages that are sent to one of these, or to all. Of
    * one name there is one set of attributes, the one that was said last. Throws RangeError, which names the option.
    */
-  channel(name: string, options: { since?: SinceOption; attributes?: Iterable<string> } = {}): Channel {
-    const channel = { name: checkChannel(name), attributes: checkAttributes(options.attributes ?? []) };
+  channel(name: string, options: ChannelOptions = {}): Channel {
+    return this.#channel(checkChannel(name), options);
+  }
+
+  /**
+   * The same for all channels of the group whose names begin with a prefix, or in whose names `pattern` is found, a
+   * regular expression as RE2 has it; also for channels that come later. It is one subscription, whose messages say their
+   * channels, in the order of the log.
+   */
+  channels(of: string | { pattern: string }, options: ChannelOptions = {}): Channel {
+    return this.#channel(patternOf(of), options);
+  }
+
+  /** Want this channel no more: its subscriptions end, the service is told. Throws RangeError. */
+  unregisterChannel(name: string): void {
+    this.#unregisterChannel(checkChannel(name));
+  }
+
+  /** The same for all channels of this prefix or pattern, as `channels` was told it. */
+  unregisterChannels(of: string | { pattern: string }): void {
+    this.#unregisterChannel(patternOf(of));
+  }
+
+  #channel(name: string, options: ChannelOptions): Channel {
+    const channel = { name, attributes: checkAttributes(options.attributes ?? []) };
     const interest = byChannel(channel);
     this.#requests.registerChannel(channel, sinceOf(options.since ?? "now"));
     this.#run?.wake();
     return {
-      name,
+      name: titleOf(name),
       attributes: new Set(channel.attributes),
       subscribe: (callback, onMissed) => this.#subscriptions.subscribeChannel(interest, callback, onMissed),
     };
   }
 
-  /** Want this channel no more: its subscriptions end, the service is told. Throws RangeError. */
-  unregisterChannel(name: string): void {
-    this.#requests.unregisterChannel(checkChannel(name));
+  #unregisterChannel(name: string): void {
+    this.#requests.unregisterChannel(name);
     this.#subscriptions.endAll((interest) => channelOf(interest)?.name === name);
     this.#run?.wake();
   }
@@ -421,4 +453,9 @@ export class Notify {
       return emptyDocument(this.#identity);
     }
   }
+}
+
+/** Returns the name of a pattern. Throws RangeError. */
+function patternOf(of: string | { pattern: string }): string {
+  return patternName(typeof of === "string" ? prefixExpression(of) : of.pattern);
 }

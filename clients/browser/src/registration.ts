@@ -1,5 +1,6 @@
 /** What an application holds of its registrations: an object's, a query's, a channel's, and their callbacks. */
 
+import type { SinceOption } from "./core/interests/since.js";
 import type { Message, Missed } from "./message.js";
 import type { Description, Notification } from "./notification.js";
 
@@ -84,8 +85,15 @@ export interface Query {
   subscribeMembers(callback: MembersCallback): Subscription;
 }
 
+/** How messages are subscribed to. */
+export interface ChannelOptions {
+  readonly since?: SinceOption;
+  readonly attributes?: Iterable<string>;
+}
+
 /** The interest in every message of a channel. */
 export interface Channel {
+  /** The channel's name, or the pattern's expression. */
   readonly name: string;
   /** The attributes of the subscription. */
   readonly attributes: ReadonlySet<string>;

@@ -39,7 +39,7 @@ export type Subscribing = Pick<
 export type Told =
   | { readonly notification: Notification; readonly floor: Floor; readonly description: string | undefined }
   | { readonly change: { readonly added: ReadonlySet<string>; readonly removed: ReadonlySet<string> } }
-  | { readonly message: unknown };
+  | { readonly message: unknown; readonly channel: string };
 
 export interface ErrorFields {
   readonly name: string;
@@ -228,11 +228,12 @@ function placeOf(number: number, told: Told): { place: string; content: string }
 /** Returns the contents of a job, which can be posted. */
 export function toldOf(job: AnyJob): Told {
   if ("feed" in job) {
-    const { message } = job;
-    if (!("data" in message)) return { message };
+    const { message, feed } = job;
+    const channel = feed.channel.name;
+    if (!("data" in message)) return { message, channel };
     // A view would take the whole frame with it.
     const data = message.data.slice();
-    return { message: { ...message, data, payload: message.payload === message.data ? data : message.payload } };
+    return { message: { ...message, data, payload: message.payload === message.data ? data : message.payload }, channel };
   }
   if ("membership" in job) return { change: job.change };
   const { notification, update, description } = job;

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, test } from "node:test";
 import { channelHash } from "../src/schemas/digest.js";
 import { sinceOf } from "../src/core/interests/since.js";
 import { CHANNELS_BACKLOG_BYTES_MAX } from "../src/core/settings.js";
-import { type ClientFrame, REASON, SINCE, type WireInterest } from "../src/schemas/wire.js";
+import { type ClientFrame, INTEREST_KIND, REASON, SINCE, type WireInterest } from "../src/schemas/wire.js";
 import {
   ChannelCallbackFailed,
   ChannelParked,
@@ -68,7 +68,8 @@ class Socket extends WireSocket {
   static wanted = new Set<string>();
 
   begin(channels: readonly WireInterest[]): { interest: bigint; position?: bigint }[] {
-    return channels.map(({ text: name = "", since, at = 0n }) => {
+    return channels.map(({ kind, text = "", since, at = 0n }) => {
+      const name = kind === INTEREST_KIND.INTEREST_PATTERN ? `\0${text}` : text;
       let begins = BigInt(log.length) - 1n;
       if (since === SINCE.SINCE_OLDEST || since === SINCE.SINCE_BEGINNING) begins = -1n;
       if (since === SINCE.SINCE_POSITION) begins = at;
@@ -182,6 +183,33 @@ test("each message is told once, in order, also after a reload, and what came me
   assert.deepEqual(told.map(({ offset }) => offset), [missed], "since counts once");
   const hello = socket().said[0]?.hello;
   assert.deepEqual([hello?.streams[0]?.complete, hello?.streams[0]?.epoch, hello?.interests], [last, EPOCH, []], "the cursor says it all");
+  assert.deepEqual(errors, []);
+});
+
+test("a pattern is one subscription whose messages say their channels", async () => {
+  const state = new MemoryState();
+  const told: Message[] = [];
+  const [expression, hash] = ["^alarms/[^/]*/high$", channelHash("\0^alarms/[^/]*/high$")];
+  const client = notify({ state });
+  assert.equal(client.channels("a.b/").name, "^a\\.b/");
+  const high = client.channels({ pattern: expression }, { since: "oldest" });
+  assert.equal(high.name, expression);
+  high.subscribe((message) => void told.push(message));
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  const registered = socket().said.flatMap(({ hello, register }) => [...(hello?.interests ?? []), ...(register?.interests ?? [])]);
+  assert.deepEqual(registered.map(({ kind, text }) => [kind, text]), [[INTEREST_KIND.INTEREST_PATTERN, "^a\\.b/"], [INTEREST_KIND.INTEREST_PATTERN, expression]]);
+  for (const [offset, name] of [[0n, "alarms/1/high"], [2n, "alarms/new/high"]] as const) {
+    socket().say({ message: { channel: hash, offset, back: offset + 1n, payload: utf8.encode("1"), name } });
+  }
+  await until(() => told.length === 2, "both messages");
+  assert.deepEqual(told.map(({ channel, offset, previous }) => [channel, offset, previous]), [["alarms/1/high", 0n, null], ["alarms/new/high", 2n, 0n]]);
+  assert.throws(() => client.channels({ pattern: "" }), /^RangeError: pattern: /);
+  assert.throws(() => client.channels(""), /^RangeError: prefix: /);
+  client.unregisterChannels({ pattern: expression });
+  client.unregisterChannels("a.b/");
+  await until(() => socket().said.filter(({ unregister }) => unregister !== undefined).flatMap(({ unregister }) => unregister?.interests ?? []).length === 2, "both are unregistered");
+  await client.disconnect();
   assert.deepEqual(errors, []);
 });
 

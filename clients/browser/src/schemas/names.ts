@@ -28,6 +28,34 @@ export function checkChannel(value: unknown): string {
   return name;
 }
 
+/** Characters that mean something else in an expression. */
+const IN_EXPRESSIONS = /[\\.+*?()|[\]{}^$]/g;
+
+/**
+ * Returns what stands for a channel's name in the registration of a pattern: a zero byte and its expression, of 1 to 4096
+ * bytes. Only the service checks its syntax. Throws RangeError.
+ */
+export function patternName(expression: unknown): string {
+  const text = checkText("pattern", expression, QUERY_BYTES_MAX);
+  if (text.includes("\0")) throw new RangeError(`pattern: ${show(text)} has a zero byte`);
+  return `\0${text}`;
+}
+
+/** Returns the expression that is found in all names that begin with `prefix`. Throws RangeError. */
+export function prefixExpression(prefix: unknown): string {
+  return `^${checkPrefix(prefix).replace(IN_EXPRESSIONS, "\\$&")}`;
+}
+
+/** Returns the expression of a pattern's name; null: it is a channel's name. */
+export function expressionOf(name: string): string | null {
+  return name.startsWith("\0") ? name.slice(1) : null;
+}
+
+/** Returns a channel's name or a pattern's expression, for people. */
+export function titleOf(name: string): string {
+  return expressionOf(name) ?? name;
+}
+
 /** Returns the attributes of a subscription to a channel, or of a message: sorted, each once. Throws RangeError. */
 export function checkAttributes(values: Iterable<unknown>, field = "attributes"): string[] {
   if (typeof values === "string") throw new RangeError(`${field}: is one text, not several`);

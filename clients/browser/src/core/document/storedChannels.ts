@@ -8,7 +8,7 @@ import { StateDamaged } from "../../errors.js";
 import { type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
 import { BEGINNING, type KeptChannel } from "../streams/feed.js";
 import { byChannel, type Channel, channelOf, channelText, type Interest } from "../interests/interests.js";
-import { checkAttributes, checkChannel } from "../../schemas/names.js";
+import { checkAttributes, checkChannel, expressionOf, patternName, titleOf } from "../../schemas/names.js";
 import type { OperationKind } from "../interests/registrations.js";
 import { sinceFields, sinceFrom } from "../interests/since.js";
 import { type Fields, numberOf, operationsOf, pairs, table } from "./storedFields.js";
@@ -55,7 +55,7 @@ export function decodeChannels(fields: Fields): { kept: KeptChannels; pending: M
   const pending = new Map([...operations].map(([text, kind]) => [interestOf("pending_channels", text), kind]));
   for (const [interest, { since, position }] of channels) {
     if (!pending.has(interest) && (cursor === null || since !== null || position !== null)) {
-      throw new StateDamaged(`channels: ${JSON.stringify(channelOf(interest)?.name)} is behind the cursor, and not pending`);
+      throw new StateDamaged(`channels: ${JSON.stringify(titleOf(channelOf(interest)?.name ?? ""))} is behind the cursor, and not pending`);
     }
   }
   return { kept: { channels, epoch: epoch as number | null, cursor }, pending };
@@ -78,9 +78,13 @@ function decodeKept(entry: unknown): KeptChannel {
 }
 
 function interestOf(field: string, text: string): Interest {
-  const [name, ...attributes] = text.split("\0");
+  const expression = expressionOf(text);
+  const [name, ...attributes] = (expression ?? text).split("\0");
   try {
-    const channel = { name: checkChannel(name), attributes: checkAttributes(attributes) };
+    const channel = {
+      name: expression === null ? checkChannel(name) : patternName(name),
+      attributes: checkAttributes(attributes),
+    };
     if (channelText(channel) !== text) throw new RangeError("attributes: are not sorted");
     return byChannel(channel);
   } catch (error) {

@@ -5,13 +5,18 @@
  */
 
 import { channelHash, objectDigest, queryHash } from "../../schemas/digest.js";
+import { expressionOf, titleOf } from "../../schemas/names.js";
 import { CLIENT_FRAME_BYTES_MAX, HELLO_QUERY_BYTES_MAX, OBJECTS_PER_FRAME_MAX } from "../../schemas/protocol.js";
 
 /** An interest: a name unchanged, or a query's or a channel's text after a mark. */
 export type Interest = string;
 
-/** A channel, and the attributes of the subscription. A client has at most one subscription per channel name. */
+/**
+ * A channel or a pattern of channels, and the attributes of the subscription. A client has at most one subscription per
+ * name.
+ */
 export interface Channel {
+  /** A pattern's is that of `patternName`. */
   readonly name: string;
   /** The attributes, sorted. */
   readonly attributes: readonly string[];
@@ -48,8 +53,10 @@ export function byChannel(channel: Channel): Interest {
 /** Returns the channel; null if the interest is not one. */
 export function channelOf(interest: Interest): Channel | null {
   if (!isChannel(interest)) return null;
-  const [name = "", ...attributes] = interest.slice(CHANNEL_MARK.length).split(BETWEEN);
-  return { name, attributes };
+  const text = interest.slice(CHANNEL_MARK.length);
+  const expression = expressionOf(text);
+  const [name = "", ...attributes] = (expression ?? text).split(BETWEEN);
+  return { name: expression === null ? name : BETWEEN + name, attributes };
 }
 
 /** Returns the text that registers the channel: the name, and each attribute after a zero byte. */
@@ -64,9 +71,10 @@ export function hashOf(interest: Interest): bigint {
   return text === null ? objectDigest(interest) : queryHash(text);
 }
 
-/** Returns the application's text for it: an object's or a channel's name, or a query's text. */
+/** Returns the application's text for it: an object's or a channel's name, a query's or a pattern's text. */
 export function textOf(interest: Interest): string {
-  return queryOf(interest) ?? channelOf(interest)?.name ?? interest;
+  const channel = channelOf(interest);
+  return queryOf(interest) ?? (channel === null ? interest : titleOf(channel.name));
 }
 
 /** Returns the query for all objects whose names begin with `prefix`. */

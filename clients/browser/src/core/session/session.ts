@@ -20,6 +20,7 @@ import {
   isQuery,
   queryOf,
   Spare,
+  textOf,
 } from "../interests/interests.js";
 import type { Journal } from "../journal.js";
 import { CLOSE_S_MAX, GATEWAY_FRAME_BYTES_MAX, WELCOME_S } from "../../schemas/protocol.js";
@@ -365,7 +366,7 @@ export class ClientSession {
 
   #refused(interest: Interest, reason: string): void {
     this.#parts.delivery.forget(interest);
-    const channel = channelOf(interest)?.name ?? null;
+    const channel = channelOf(interest) === null ? null : textOf(interest);
     this.#parts.report(new RegistrationRefused(isName(interest) ? interest : "", reason, queryOf(interest), channel));
   }
 

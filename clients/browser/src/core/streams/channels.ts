@@ -4,6 +4,7 @@
  * What must be true of them, and what *parked* and *deaf* mean, is in the docstring of `channels` in `clients/python/coldnotify/_core/streams`.
  */
 
+import { titleOf } from "../../schemas/names.js";
 import { ChannelCallbackFailed, ChannelParked, type ColdNotifyError, MessagesMissed } from "../../errors.js";
 import type { Missed } from "../../message.js";
 import { ChannelCursor } from "./channelCursor.js";
@@ -343,7 +344,7 @@ export class Channels {
     this.#jobs.delete(job);
     const { feed, item } = job;
     const { name } = feed.channel;
-    for (const cause of failed.values()) this.#report(new ChannelCallbackFailed(name, item.end, cause));
+    for (const cause of failed.values()) this.#report(new ChannelCallbackFailed(titleOf(name), item.end, cause));
     if (feed.running !== job) return; // unregistered meanwhile, or the log is another one
     if (failed.size === 0) {
       this.#told(feed);
@@ -477,7 +478,7 @@ export class Channels {
   /** Handles a gap: the service sends from another position than the channel's, which the next Hello carries. */
   #gap(feed: Feed, known: bigint, before: bigint): string {
     this.#owe(feed);
-    return `channel ${JSON.stringify(feed.channel.name)}: messages between ${known} and ${before} have not come`;
+    return `channel ${JSON.stringify(titleOf(feed.channel.name))}: messages between ${known} and ${before} have not come`;
   }
 
   /** Reports the loss of the former log first, if that is still to be told. */
@@ -509,7 +510,7 @@ export class Channels {
   }
 
   #park(feed: Feed, item: Item): void {
-    this.#report(new ChannelParked(feed.channel.name, item.end, feed.failures));
+    this.#report(new ChannelParked(titleOf(feed.channel.name), item.end, feed.failures));
     this.#owe(feed);
     this.#drop(feed);
     feed.deaf = feed.parked = true;

@@ -10,6 +10,7 @@ import type { Channel, Interest } from "../interests/interests.js";
 import { saidBy } from "./payloads.js";
 import { byChannel } from "../interests/interests.js";
 import { NOW, positionText, type Since, sinceNumber } from "../interests/since.js";
+import { expressionOf, titleOf } from "../../schemas/names.js";
 import { INTEREST_KIND, REASON, SINCE, type WireInterest, type WireMessage, type WireMissed } from "../../schemas/wire.js";
 
 /** The position before the log's first offset. */
@@ -123,8 +124,10 @@ export class Feed {
 
   /** Returns the registration for a frame: the service must send what follows the last received offset. */
   get registered(): WireInterest {
-    const { name: text, attributes } = this.channel;
-    const channel = { kind: INTEREST_KIND.INTEREST_CHANNEL, text, attributes };
+    const { name, attributes } = this.channel;
+    const expression = expressionOf(name);
+    const kind = expression === null ? INTEREST_KIND.INTEREST_CHANNEL : INTEREST_KIND.INTEREST_PATTERN;
+    const channel = { kind, text: expression ?? name, attributes };
     if (this.since !== null) return { ...channel, since: sinceNumber(this.since), at: this.since.at };
     if (this.received === BEGINNING) return { ...channel, since: SINCE.SINCE_BEGINNING };
     return { ...channel, since: SINCE.SINCE_POSITION, at: this.received };
@@ -195,9 +198,12 @@ export class Feed {
 
   /** Returns the item in the form for callbacks. */
   message({ said }: Item, epoch: number): Message | Missed {
-    const channel = this.channel.name;
-    if (isMissed(said)) return { channel, after: said.after ?? this.told, before: said.before, reason: reasonOf(said.reason) };
+    if (isMissed(said)) {
+      const channel = titleOf(this.channel.name);
+      return { channel, after: said.after ?? this.told, before: said.before, reason: reasonOf(said.reason) };
+    }
     const { offset, payload: data, publishedMs } = said;
+    const channel = expressionOf(this.channel.name) === null ? this.channel.name : said.name;
     return {
       channel,
       payload: saidBy(data),
