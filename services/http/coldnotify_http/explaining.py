@@ -72,6 +72,7 @@ def explain(matcher: Row, at_gateways: Iterable[AtGateway], *, object_name: str 
     verdict = _verdict(client, obj, current, matcher, object_name=object_name)
     timeline = [*_publish(obj, matcher), *_match(matcher, client, obj, object_name)]
     timeline += [*_refused(matcher), *_gateway(client, sessions, current), *_acknowledgement(client, obj)]
+    timeline += _will(client)
     return {
         "verdict": verdict,
         "words": _words(verdict, client, obj, matcher),
@@ -209,6 +210,13 @@ def _gateway(client: Row | None, sessions: Iterable[AtGateway], current: AtGatew
         yield {"when_ms": client["gateway_heard_ms"], "step": "gateway", "text": text}
     elif not client["online"]:
         yield {"when_ms": client["last_seen_ms"], "step": "gateway", "text": "not connected; last seen then"}
+
+
+def _will(client: Row | None) -> Iterable[TimelineEvent]:
+    topic, due_ms = (None, None) if client is None else (client.get("will"), client.get("will_due_ms"))
+    if topic is not None:
+        when = "is published if its session ends otherwise than by its word" if due_ms is None else "is due then"
+        yield {"when_ms": due_ms, "step": "will", "text": f"its will to {topic} {when}"}
 
 
 def _acknowledgement(client: Row | None, obj: Row | None) -> Iterable[TimelineEvent]:

@@ -75,6 +75,20 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("will", "due_ms", "words"),
+    [
+        ("gone", None, "its will to gone is published if its session ends otherwise than by its word"),
+        ("gone", 77, "its will to gone is due then"),
+        (None, None, None),
+    ],
+)
+def test_a_will_and_when_it_is_due_are_in_the_timeline(will: str | None, due_ms: int | None, words: str | None) -> None:
+    timeline = explained(client={"will": will, "will_due_ms": due_ms})["timeline"]
+    found = [(one["when_ms"], one["text"]) for one in timeline if one["step"] == "will"]
+    assert found == ([] if words is None else [(due_ms, words)])
+
+
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_every_verdict_is_reached(verdict: str) -> None:
     case = dict(CASES[verdict])

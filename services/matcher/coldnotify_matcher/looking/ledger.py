@@ -36,7 +36,14 @@ from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.looking.evaluating import Evaluation, fits, in_turn, why
 from coldnotify_matcher.looking.outcome_endpoints import show_outcome
 from coldnotify_matcher.looking.showing import show_unsettled
-from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, client_summary, in_a_thread, show_object
+from coldnotify_matcher.looking.state_endpoints import (
+    HasWorker,
+    Look,
+    client_summary,
+    in_a_thread,
+    show_object,
+    show_will,
+)
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 LACKING_SHOWN_MAX = 100
@@ -203,6 +210,7 @@ class LedgerEndpoints:
             }
             if client is not None:
                 shown["client"] = client_summary(client) | {
+                    **show_will(engine.state.wills, client),
                     "last_seen_ms": _last_seen_ms(client),
                     "gateway_heard_ms": client.session.gateway.heard_ms if client.session is not None else None,
                 }

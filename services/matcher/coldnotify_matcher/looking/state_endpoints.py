@@ -24,6 +24,7 @@ from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.wills import Wills
 from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects.description_store import NEVER, StoredDescription
@@ -197,7 +198,7 @@ class Look:
                 "channels_cursor": cursor_of(client),
                 "kept": client.filters.protocol or None,
                 "expiry_s": _expiry_s(client),
-                "will": partition.engine.state.wills.topic_of(client.key),
+                **show_will(partition.engine.state.wills, client),
             }
             log, channels = partition.engine.state.log_of(client), list(client.channels.values())
         shown["registrations"] = self.page(
@@ -297,6 +298,12 @@ def client_summary(client: RegisteredClient) -> dict[str, Any]:
         "unsettled": len(client.unsettled),
         "last_seen_ms": client.last_seen_ms,
     }
+
+
+def show_will(wills: Wills, client: RegisteredClient) -> dict[str, Any]:
+    """Returns the will of a client's latest session."""
+    topic, due_ms = wills.shown(client.key)
+    return {"will": topic, "will_due_ms": due_ms}
 
 
 def _query(query: RegisteredQuery) -> dict[str, Any]:

@@ -332,6 +332,7 @@ def test_the_ledger_knows_filters_and_what_is_kept(port: int, bench: EngineBench
     assert names(lacking(port, object_="b")) == []
     assert lacking(port, object_="b")["registered"] == 1
     explained = get(port, "/clients/kept/explanation?object=a/1")[1]
+    assert (explained["client"]["will"], explained["client"]["will_due_ms"]) == ("gone", None)
     assert (explained["object"]["client_registered"], explained["object"]["client_applied"]) == (True, False)
     shown = get(port, "/clients/kept")[1]
     assert (shown["kept"], shown["expiry_s"], shown["registered"], shown["will"]) == ("mqtt 5.0", 60, 1, "gone")

@@ -185,10 +185,13 @@ class Wills:
         ours = self._of.get(key)
         return ours is not None and ours.now is not None
 
-    def topic_of(self, key: str) -> str | None:
-        """Returns the topic of the will of the client's latest session; None: it has none that is not over."""
+    def shown(self, key: str) -> tuple[str | None, int | None]:
+        """Returns the topic of the will of the client's latest session, and when it is due, Unix ms. None: it has none
+        that is not over; it is not due while the session goes on."""
         ours = self._of.get(key)
-        return None if ours is None or ours.now is None else ours.now.topic
+        if ours is None or ours.now is None:
+            return None, None
+        return ours.now.topic, ours.now.due_ms or None
 
     def at(self, now_ms: int) -> None:
         """Note the time."""
