@@ -100,6 +100,9 @@ class MqttDevices:
             case TopicLost():
                 if event.topic in (self._names.registrations, self._names.sessions):
                     self._lost_at = event.t
+                    for device in self._by_client.values():
+                        if device.connection is not None:
+                            device.connection.ask_again()
             case Forgotten():
                 self._forgotten[event.client] = event
             case End():

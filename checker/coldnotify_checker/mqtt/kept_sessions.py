@@ -92,6 +92,11 @@ class MqttConnection:
         self.carried = filters
         self.asks |= dict.fromkeys(filters, 1)
 
+    def ask_again(self) -> None:
+        """Kafka has lost its set: its gateway registers that anew, and the service answers each filter once more."""
+        for text in self.asks:
+            self.asks[text] += 1
+
     def allowed_answers(self, name: str) -> int:
         """Returns how many answers with the retained message of a topic may still come."""
         topic = name.split("/", 2)[2]

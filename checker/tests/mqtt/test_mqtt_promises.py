@@ -429,6 +429,11 @@ FINE: dict[str, Callable[[], MqttStory]] = {
         subscribed().retains("room/light", "on").told("room/light", "on", version=1).ends()
         .say(TopicLost(topic=TOPICS.registrations)).connects(present=False).publishes("room/bell", 1).finish()
     ),
+    "a set that Kafka lost below a live connection": lambda: (
+        MqttStory().connects("sensor").retains("room/light", "on").connects().subscribes("room/#")
+        .told("room/light", "on", version=1, retain=True).say(TopicLost(topic=TOPICS.registrations))
+        .told("room/light", "on", version=1, retain=True).finish()
+    ),
     "a set that an operator had forgotten": lambda: (
         subscribed().ends().say(Forgotten(client=f"{GROUP}/panel")).connects(present=False)
     ),
