@@ -134,16 +134,18 @@ class Open(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., interests: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[OpenStream, _Mapping]]] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
 
 class Kept(_message.Message):
-    __slots__ = ("clean", "expiry_s", "protocol", "will")
+    __slots__ = ("clean", "expiry_s", "protocol", "will", "packet_bytes_max")
     CLEAN_FIELD_NUMBER: _ClassVar[int]
     EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     WILL_FIELD_NUMBER: _ClassVar[int]
+    PACKET_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     clean: bool
     expiry_s: int
     protocol: str
     will: Will
-    def __init__(self, clean: _Optional[bool] = ..., expiry_s: _Optional[int] = ..., protocol: _Optional[str] = ..., will: _Optional[_Union[Will, _Mapping]] = ...) -> None: ...
+    packet_bytes_max: int
+    def __init__(self, clean: _Optional[bool] = ..., expiry_s: _Optional[int] = ..., protocol: _Optional[str] = ..., will: _Optional[_Union[Will, _Mapping]] = ..., packet_bytes_max: _Optional[int] = ...) -> None: ...
 
 class Will(_message.Message):
     __slots__ = ("topic", "payload", "retain", "qos", "delay_s", "expiry_s", "properties", "doubled")

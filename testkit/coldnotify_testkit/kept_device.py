@@ -63,7 +63,12 @@ class KeptDevice:
     requests: int = 0
 
     def connect(
-        self, *, clean: bool = False, expiry_s: int = HOUR_S, will: internal_pb2.Will | None = None
+        self,
+        *,
+        clean: bool = False,
+        expiry_s: int = HOUR_S,
+        will: internal_pb2.Will | None = None,
+        packet_bytes_max: int = 0,
     ) -> KeptDevice:
         """Begin a session, whatever there was."""
         self.gateway.forget(self)
@@ -73,7 +78,9 @@ class KeptDevice:
         self.filters, self.present, self.live, self.closed = {}, None, False, None
         self.told, self.answered, self.waiting, self.pages = [], [], None, 0
         self.complete = self.acked = None
-        self.kept = internal_pb2.Kept(clean=clean, expiry_s=expiry_s, protocol="mqtt 5.0", will=will)
+        self.kept = internal_pb2.Kept(
+            clean=clean, expiry_s=expiry_s, protocol="mqtt 5.0", will=will, packet_bytes_max=packet_bytes_max
+        )
         self.ask = 1
         self._open(internal_pb2.Open(ask=1, kept=self.kept, page_bytes=self.page_bytes))
         return self

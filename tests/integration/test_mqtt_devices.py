@@ -13,7 +13,7 @@ from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion, Side
 from coldnotify_schemas.mqtt.packets import ConnAck, Connect, Packet, PubAck, Publish
 from coldnotify_schemas.mqtt.parsing import PacketBuffer
 from coldnotify_testkit.paho_device import MQTT_3_1_1, MQTT_5, PahoDevice, ToldMessage
-from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
+from coldnotify_testkit.stack import Recorder, Stacks, Up, get_json, notify
 from coldnotify_testkit.waiting import wait_for
 from paho.mqtt.enums import MQTTProtocolVersion
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -196,6 +196,22 @@ def test_sessions_outlive_the_matcher_and_the_gateway(stacks: Stacks, tmp_path: 
         device.publish("lamps/2", b"4", retain=True)
         device.wait_told("lamps/2", b"4")
         assert device.last("lamps/1") == b"2"
+
+
+def test_explain_says_that_a_version_is_too_large_for_a_device(up: Up) -> None:
+    client_id = f"{DOMAIN}/{GROUP}/small"
+    with (
+        HttpPublisher(up.http_url) as publisher,
+        PahoDevice(port_of(up), client_id, MQTT_5, said={"MaximumPacketSize": 100}) as device,
+    ):
+        device.subscribe("sizes/#")
+        publisher.publish(DOMAIN, GROUP, "sizes/large", b"x" * 200)
+        publisher.publish(DOMAIN, GROUP, "sizes/small", b"x")
+        device.wait_told("sizes/small", b"x")
+        base = f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/clients/small/explanation"
+        assert get_json(f"{base}?object=sizes/large")["verdict"] == "too_large"
+        assert get_json(f"{base}?object=sizes/small")["verdict"] != "too_large"
+    assert [one.topic for one in device.told] == ["sizes/small"]
 
 
 def test_messages_of_channels_are_told_each_in_order_also_to_who_was_away(up: Up) -> None:

@@ -13,6 +13,7 @@ Row = Mapping[str, Any]
 VERDICTS = {
     "applied": "it has applied the version",
     "told": "it was told the version; its library cannot report whether callbacks returned",
+    "too_large": "the version is larger than the Maximum Packet Size of the client, which is not told it",
     "pending": "it was told the version, and its callbacks have not returned",
     "failing": "it was told the version, and its callbacks raise: they are tried again",
     "parked": "its callbacks raised too often: they are tried again in its next session, or with the next version",
@@ -103,6 +104,8 @@ def _verdict(
             return "members_unknown" if unknown else "not_registered"
         if obj["version"] is None:
             return "never_published"
+        if obj.get("client_too_large") and client["online"]:
+            return "too_large"
         if obj["client_applied"]:
             # A matcher of the release before does not say what callbacks have taken, either.
             return "applied" if obj.get("client_tells_callbacks") or obj["client_is_source"] else "told"

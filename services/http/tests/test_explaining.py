@@ -54,6 +54,7 @@ def explained(
 CASES: dict[str, dict[str, Any]] = {
     "applied": {"obj": {"client_applied": True}},
     "told": {"obj": {"client_applied": True, "client_tells_callbacks": False}},
+    "too_large": {"obj": {"client_applied": True, "client_too_large": True}},
     "pending": {"client": {"cursor": 4}, "obj": {"client_callbacks": CALLBACKS}},
     "failing": {"obj": {"client_callbacks": CALLBACKS | {"failures": 2, "error": "OSError: disk"}}},
     "parked": {"obj": {"client_callbacks": CALLBACKS | {"state": "parked", "failures": 10}}},

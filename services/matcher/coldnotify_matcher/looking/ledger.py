@@ -24,6 +24,7 @@ from coldnotify_common.http.list_pages import page, page_request
 from coldnotify_common.http.query_numbers import whole_number
 from coldnotify_common.http.web import error_response
 from coldnotify_schemas.descriptions import Description
+from coldnotify_schemas.mqtt.told_sizes import told_bytes_min
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.records import VERSION_MAX
 
@@ -264,6 +265,7 @@ class LedgerEndpoints:
             "client_has": has,
             "client_queries": [],
             "client_is_source": client is not None and client.published(obj),
+            "client_too_large": client is not None and _is_too_large(client, obj),
             "client_tells_callbacks": client is not None and client.tells_unsettled,
             "client_callbacks": None if client is None else show_unsettled(untaken(client, obj)),
             "since_ms": lacking_since_ms(engine, client, obj) if client is not None else None,
@@ -293,6 +295,18 @@ class LedgerEndpoints:
             texts_of_all = (text for _, texts in undecided for text in texts)
             fitting = fits(texts_of_all, obj.name, description, Evaluation())
         return wanting + [client for client, texts in undecided if any(fitting[text] for text in texts)]
+
+
+def _is_too_large(client: RegisteredClient, obj: Obj) -> bool:
+    """Returns true if a connected client takes no packet of the size of the newest version, and is not told it."""
+    bytes_max = 0 if client.session is None else client.session.packet_bytes_max
+    fitting = client.filters.fitting(obj.name) if bytes_max and client.fits(obj) else []
+    if not fitting or obj.deleted:
+        return False
+    identifiers = tuple(one.identifier for one in fitting if one.identifier)
+    expires = obj.expires_at_ms is not None
+    size_bytes = told_bytes_min(obj.name, obj.payload, obj.properties, identifiers=identifiers, expires=expires)
+    return size_bytes > bytes_max
 
 
 def _version(request: web.Request) -> int | None:

@@ -313,6 +313,27 @@ def test_of_a_client_that_is_away_it_is_said_that_nothing_is_known_of_its_querie
     assert (away["lacking"], away["queries_unknown"], away["queries_missed"]) == ([], 1, True)
 
 
+def test_a_version_that_is_too_large_for_a_device_is_shown_as_such(port: int, bench: EngineBench) -> None:
+    gateway = KeptGateway(bench)
+    bench.publish("a/1", b'{"version":1,"payload":"%s"}' % (b"x" * 100))
+    bench.version("a/2", 1)
+    small, any_ = gateway.device("small").connect(packet_bytes_max=80), gateway.device("any").connect()
+    gateway.run()
+    for device in (small, any_):
+        device.subscribe("a/#")
+    gateway.run()
+    bench.settle()
+
+    def too_large(client: str, name: str) -> object:
+        return get(port, f"/clients/{client}/explanation?object={name}")[1]["object"]["client_too_large"]
+
+    assert [too_large("small", name) for name in ("a/1", "a/2")] == [True, False]
+    assert too_large("any", "a/1") is False
+    small.leave()
+    gateway.run()
+    assert too_large("small", "a/1") is False, "nobody knows what it takes when it is back"
+
+
 def test_the_ledger_knows_filters_and_what_is_kept(port: int, bench: EngineBench) -> None:
     gateway = KeptGateway(bench)
     bench.version("a/1", 1)

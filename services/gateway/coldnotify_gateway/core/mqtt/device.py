@@ -224,7 +224,13 @@ class MqttSide:
         """Returns what an Open says of its set."""
         assert self.protocol is not None
         clean = self.clean and not again
-        return Kept(clean=clean, expiry_s=self.expiry_s, protocol=_PROTOCOLS[self.protocol], will=self.will)
+        return Kept(
+            clean=clean,
+            expiry_s=self.expiry_s,
+            protocol=_PROTOCOLS[self.protocol],
+            will=self.will,
+            packet_bytes_max=self.packet_bytes_max or 0,
+        )
 
     @property
     def leaves_will(self) -> WillEnd:

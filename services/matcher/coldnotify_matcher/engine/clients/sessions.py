@@ -36,6 +36,8 @@ class EngineSession:
     """True if no channel is sent before others, whatever the priority."""
     was_present: bool = True
     """False if nothing was kept of its client when it began."""
+    packet_bytes_max: int = 0
+    """Its client's Maximum Packet Size; 0: any, or its gateway has not announced it to this matcher."""
     announced_ms: int = 0
     """Time at which its gateway last announced it; 0: a predecessor knew."""
 
@@ -60,6 +62,10 @@ class EngineSession:
     def begins_anew(self) -> None:
         """Note that nothing was kept of its client when it began."""
         self.was_present = False
+
+    def takes_packets(self, bytes_max: int) -> None:
+        """Note its client's Maximum Packet Size."""
+        self.packet_bytes_max = bytes_max
 
     def wants_descriptions(self) -> None:
         """Send its client descriptions of members from here on."""

@@ -91,6 +91,7 @@ class KeptOpening:
         """Note how long the set is kept, and owe the session what was not acknowledged."""
         self._state.wills.resume(client.key, session.gateway.id, session.number, offset)
         client.keep(kept.protocol or _PROTOCOL, kept.expiry_s)
+        session.takes_packets(kept.packet_bytes_max)
         self._state.expired.pop(client, None)
         answers = session.filter_answers
         for one in client.filters.values():
