@@ -14,6 +14,10 @@ _ACK_HEAD = b"\x0b\x2a\x09\x09"
 _ACK_BYTES = len(_ACK_HEAD) + 8
 
 
+_SESSION_TAG = b"\x78"
+"""Field 15 (session), a varint. It is a message's last field, whatever comes before."""
+
+
 class FrameError(Exception):
     """The bytes are not a frame: the rest of the stream cannot be read."""
 
@@ -78,6 +82,11 @@ class FrameBuffer:
         finally:
             self._rest = bytes(data[start:])
 
+    def take_rest(self) -> bytes:
+        """Returns the bytes of a frame that is not whole yet, and forgets them."""
+        rest, self._rest = self._rest, b""
+        return rest
+
     def _length_at(self, data: bytes, start: int) -> tuple[int, int] | None:
         length = 0
         for i, byte in enumerate(data[start : start + FRAME_LENGTH_BYTES_MAX]):
@@ -89,6 +98,15 @@ class FrameBuffer:
         if len(data) - start >= FRAME_LENGTH_BYTES_MAX:
             raise FrameError(f"frame length is not a varint of at most {FRAME_LENGTH_BYTES_MAX} bytes")
         return None
+
+
+def numbered(data: bytes, session: int) -> bytes:
+    """Returns these whole frames as frames of a session with this number."""
+    if not session:
+        return data
+    tail = _SESSION_TAG + encode_length(session)
+    bodies = FrameBuffer(len(data)).feed(data)
+    return b"".join([b"%b%b%b" % (encode_length(len(body) + len(tail)), body, tail) for body in bodies])
 
 
 def ack_complete(data: bytes) -> int | None:

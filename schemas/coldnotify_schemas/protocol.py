@@ -12,6 +12,8 @@ CLIENT_FRAME_BYTES_MAX = 32 * 1024
 """The longest frame a gateway takes from a client: 64 objects of 255 bytes fit twice."""
 GATEWAY_FRAME_BYTES_MAX = 256 * 1024
 """The longest frame a client takes: far more than a notification's payload needs."""
+LINK_SESSIONS_MAX = 64
+"""Open sessions of one connection that carries several."""
 FRAME_LENGTH_BYTES_MAX = 5
 """A frame's length is a varint: 5 bytes carry 32 bits, as in other uses of protobuf."""
 OBJECTS_PER_FRAME_MAX = 64

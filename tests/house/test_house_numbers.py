@@ -23,12 +23,12 @@ CEILINGS = {
     CLAUSES: 51,
     IS_NONE: 27,
     METRICS: 117,
-    ODD_WORDS: 116_355,
+    ODD_WORDS: 20,
     OF_FIELDS: 0,
-    SET_FROM_OUTSIDE: 1_314,
+    SET_FROM_OUTSIDE: 1_323,
     SETTINGS: 134,
     TWO_MEANINGS: 0,
-    WORDS: 116_355,
+    WORDS: 116_900,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

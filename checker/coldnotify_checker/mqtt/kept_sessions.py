@@ -93,7 +93,7 @@ class MqttConnection:
         self.asks |= dict.fromkeys(filters, 1)
 
     def ask_again(self) -> None:
-        """Kafka has lost its set: its gateway registers that anew, and the service answers each filter once more."""
+        """Kafka has lost its set, and its gateway registers that: the service answers each filter a second time."""
         for text in self.asks:
             self.asks[text] += 1
 

@@ -53,6 +53,7 @@ from coldnotify.errors import (
 )
 from coldnotify.message import Message, Missed, MissedReason
 from coldnotify.notification import Notification
+from coldnotify.shared_link import Link
 from coldnotify.state import State
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "ColdNotifyError",
     "Connection",
     "DescriptionsUnknown",
+    "Link",
     "MembersCallbackFailed",
     "Message",
     "MessagesMissed",

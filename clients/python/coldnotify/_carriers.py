@@ -56,7 +56,7 @@ def missing_library(scheme: str) -> str | None:
 
 def carrier_of(address: Address) -> Carrier:
     """A new carrier for one connection to this address."""
-    return _WebSocket(address) if address.scheme else _AsItIs()
+    return _WebSocket(address) if address.is_web else _AsItIs()
 
 
 class _AsItIs:

@@ -16,13 +16,13 @@ from coldnotify._core.session.reconnect import Address
 from coldnotify._tls import ResumingContext
 
 _READ_BYTES = 64 * 1024
-_Target = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+_Target = str | tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR)
 
 
 def limit_unacknowledged(connection: socket.socket, timeout_ms: int | None) -> None:
     """Ends the connection once bytes have not been acknowledged for so long. None: the kernel decides."""
-    if timeout_ms is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+    if timeout_ms is not None and hasattr(socket, "TCP_USER_TIMEOUT") and connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
 
@@ -55,6 +55,7 @@ class ClientLink:
         self._address = address
         self._context = context
         self._socket: socket.socket | None = None
+        self._is_local = address.scheme == "unix"
         self._unsent = b""
         self._want_write = False
         self._half_closed = False
@@ -65,11 +66,16 @@ class ClientLink:
 
     def _resolve(self, wake: Callable[[], None]) -> None:
         try:
-            found = socket.getaddrinfo(self._address.host, self._address.port, type=socket.SOCK_STREAM)
-            self._resolved = [(family, sockaddr) for family, _, _, _, sockaddr in found]
+            self._resolved = self._look_up()
         except (OSError, UnicodeError) as error:
             self._resolved = error if isinstance(error, OSError) else OSError(str(error))
         wake()
+
+    def _look_up(self) -> list[tuple[socket.AddressFamily, _Target]]:
+        if self._is_local:
+            return [(socket.AF_UNIX, self._address.host)]
+        found = socket.getaddrinfo(self._address.host, self._address.port, type=socket.SOCK_STREAM)
+        return [(family, sockaddr) for family, _, _, _, sockaddr in found]
 
     def is_open(self) -> bool:
         """Returns true if bytes can be exchanged."""
@@ -118,14 +124,16 @@ class ClientLink:
             try:
                 self._socket = socket.socket(family, socket.SOCK_STREAM)
                 self._socket.setblocking(False)
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if not self._is_local:
+                    self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 limit_unacknowledged(self._socket, self._user_timeout_ms)
                 code = self._socket.connect_ex(target)
             except OSError as error:
                 problem = str(error)
                 self._close_socket()
                 continue
-            if code in _IN_PROGRESS:
+            # A Unix socket connects at once, or has no room.
+            if code in _IN_PROGRESS and not (code and self._is_local):
                 self.state = LinkState.CONNECTING
                 return
             problem = os.strerror(code)

@@ -33,6 +33,7 @@ from coldnotify._tls import ContextKeeper
 from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
 from coldnotify.notification import Notification
+from coldnotify.shared_link import Link
 from coldnotify.state import State
 
 PUBLISHES_WAITING_MAX = 10_000
@@ -52,7 +53,7 @@ class NotifyShell:
         group_id: str,
         client_id: str,
         state: State,
-        connection: Connection | None = None,
+        connection: Connection | Link | None = None,
         *,
         on_error: OnError | None = None,
         tries_max: int = 5,
@@ -91,6 +92,8 @@ class NotifyShell:
             check_seconds(name, value)
         self._identity = ClientIdentity(domain, group_id, client_id)
         self._state = state
+        if isinstance(connection, Link):
+            connection = connection.connection
         self._connection = Connection() if connection is None else connection
         self._settings = ClientSettings(
             connect_timeout_s=self._connection.connect_timeout_s,

@@ -318,7 +318,10 @@ class _Link(asyncio.Protocol):
         problem = "stopped"
         try:
             loop = asyncio.get_running_loop()
-            await loop.create_connection(lambda: self, address.host, address.port, ssl=self._context)
+            if address.scheme == "unix":
+                await loop.create_unix_connection(lambda: self, address.host)
+            else:
+                await loop.create_connection(lambda: self, address.host, address.port, ssl=self._context)
         except (OSError, ValueError) as error:
             problem = f"{address} cannot be reached: {error}"
         finally:

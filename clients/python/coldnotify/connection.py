@@ -1,5 +1,6 @@
 """Connection settings: the gateways' addresses, and timeouts and pauses."""
 
+import socket
 import ssl
 import warnings
 from collections.abc import Callable, Sequence
@@ -52,6 +53,8 @@ class Connection:
     address: str | Sequence[str | tuple[str, int]] | None = None
     """A host, "host:port", or several of them, also as pairs with their weights: then any one will do, drawn by weight,
     and one that fails rests for a while. None: localhost, if neither `home` nor `directory` is given.
+
+    "unix:PATH": a `Link` of another program.
 
     Or URLs, which need `coldnotify[web]`: wss:// or ws:// (WebSocket). Deprecated: https:// and http:// (.../v1/sync)
     mean wss:// and ws:// (.../v1/connect) of the same host and port.
@@ -172,7 +175,7 @@ class Connection:
         return Gateways(list(weights.items()), home, self.directory is not None)
 
     def _secured(self, address: Address, setting: str = "address") -> Address:
-        if address.scheme and not address.secure and (self.ca_cert is not None or self.cert is not None):
+        if address.is_web and not address.secure and (self.ca_cert is not None or self.cert is not None):
             raise ValueError(f"{setting}: {address} is not secured by TLS, but ca_cert or cert is given")
         return address
 
@@ -187,7 +190,7 @@ class Connection:
     @property
     def wants_web(self) -> bool:
         """True if the directory is asked for WebSocket addresses: the others are such, too."""
-        return any(one.scheme for one in self.addresses())
+        return any(one.is_web for one in self.addresses())
 
     def chosen_keepalive_s(self) -> int:
         """Returns `keepalive_s`, or the default for its profile and addresses if it is None (seconds)."""
@@ -195,7 +198,7 @@ class Connection:
             return self.keepalive_s
         if self.profile == "web":
             return WEB_PROFILE_KEEPALIVE_S
-        return WEBSOCKET_KEEPALIVE_S if any(one.scheme for one in self.addresses()) else KEEPALIVE_S
+        return WEBSOCKET_KEEPALIVE_S if any(one.is_web for one in self.addresses()) else KEEPALIVE_S
 
     def chosen_silence_grace_s(self) -> float:
         """Returns `silence_grace_s`, or the default for its keepalive if it is None (seconds)."""
@@ -266,6 +269,10 @@ def _parse(entry: str, port: int, setting: str = "address") -> Address:
     """host, host:port, [v6]:port, or a bare v6 address."""
     if not isinstance(entry, str):
         raise ValueError(f"{setting}: {entry!r} is not a text")
+    if entry.startswith("unix:"):
+        if not entry[5:] or not hasattr(socket, "AF_UNIX"):
+            raise ValueError(f"{setting}: {entry!r} has no path, or this system has no Unix sockets")
+        return Address(entry[5:], 0, "unix")
     if "://" in entry:
         return _parse_url(entry, setting)
     try:

@@ -2,7 +2,7 @@
 
 import time
 
-from coldnotify import Connection, Notify, State
+from coldnotify import Connection, Link, Notify, State
 from coldnotify.publisher import Publisher as Library
 from coldnotify_common.security.certificates import Authority
 from coldnotify_testkit.proxy import Proxy, in_front_of
@@ -20,6 +20,8 @@ _QUIET_S = 1.5
 """Acks are delayed by a second."""
 _HOUR_S = 3600
 _PINGS = 3
+LINKED = (1, 4, 16)
+"""Clients on one link."""
 _SETTLE_S = 5.0
 """nats-server pings a new connection within some seconds, and rarely later."""
 
@@ -71,6 +73,7 @@ def run(bench: BenchRun) -> None:
                 _note(bench, server, proxy, "total loss of state")
             if isinstance(server, ColdNotify):
                 _client_library(bench, server, proxy, population, publisher)
+                _linked(bench, server, proxy, population)
                 _with_tls(bench, server, population)
 
 
@@ -113,6 +116,33 @@ def _client_library(
                 "bytes": proxy.up_bytes + proxy.down_bytes,
             }
         )
+
+
+def _linked(bench: BenchRun, server: Server, proxy: Proxy, population: Population) -> None:
+    """Unchanged wakes of clients that share a link, each in a group of its own: all at once, until they have left."""
+    address, port = proxy.address
+    for count in LINKED:
+        states = [State(filename=str(server.directory / f"linked-{count}-{number}.json")) for number in range(count)]
+        for _ in ("first", "unchanged"):
+            # What comes first has registrations; the next one says the cursor of what it was told.
+            wait_for(lambda: proxy.idle, "the end of the connection before")
+            proxy.reset()
+            with Link(Connection(address, port)) as link:
+                clients = [
+                    Notify(population.domain, f"{count:03}-grp-{number:02}", "observer-2", state, link)
+                    for number, state in enumerate(states)
+                ]
+                for client in clients:
+                    client.register("camera-config").subscribe(lambda _: None)
+                    client.connect()
+                if not all(client.wait_caught_up(READY_S) for client in clients):
+                    raise SwarmError(f"a client on the link is not caught up after {READY_S:g} s")
+                for client in clients:
+                    client.disconnect()
+            wait_for(lambda: proxy.idle, "both sides have closed")
+        counted = {"up": proxy.up_bytes, "down": proxy.down_bytes, "bytes": proxy.up_bytes + proxy.down_bytes}
+        row = {**identity(server), "server": "ColdNotify, client library"}
+        bench.rows.append({**row, "case": f"unchanged wake of {count} on one link", **counted})
 
 
 def _with_tls(bench: BenchRun, plain: Server, population: Population) -> None:

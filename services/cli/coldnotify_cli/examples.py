@@ -20,6 +20,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "send": (f"{_GROUP} tasks --payload '\"look north\"'",),
     "describe": (f"{_CAMERA} Kind=configuration fps=8", _CAMERA),
     "watch": (f"{_OBSERVER} camera-config", f"{_OBSERVER} --channel tasks --since oldest --once"),
+    "link": ("/run/coldnotify/link --gateway gateway.example:55000",),
     "check": ("publisher.jsonl device.jsonl topics.jsonl",),
     "state client": (_OBSERVER,),
     "state clients": (_GROUP,),

@@ -43,6 +43,7 @@ COMMANDS: dict[str, _Entry] = {
     "describe": _Entry("describe", "Set or show an object's description, which queries match."),
     "find": _Entry("find", "Find the objects that fit a query now."),
     "watch": _Entry("watch", "Connect as a client and print its notifications."),
+    "link": _Entry("linking", "Share one connection to a gateway among a unit's programs."),
     "check": _Entry("check", "Judge histories against the promises of docs/promises.md."),
     "state": _Entry("state", "Show the matchers' state: groups, clients, objects, partitions."),
     "search": _Entry("search", "Find groups, clients, objects and channels by name."),

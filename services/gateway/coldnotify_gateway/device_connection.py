@@ -19,8 +19,10 @@ class DeviceConnection(Protocol):
     held: bool
     """True for a session within a connection that counts already, on a port whose connections carry changing
     sessions."""
-    blocked: bool
-    """True while more bytes than the high-water mark wait to be written."""
+
+    @property
+    def blocked(self) -> bool:
+        """Returns true while more bytes than the high-water mark wait to be written."""
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
@@ -38,8 +40,9 @@ class DeviceConnection(Protocol):
     def passed_on(self) -> bool:
         """Returns true if a proxy forwards the connection, so that `certificate` could only be the proxy's."""
 
-    waits: bool
-    """True if frames must `wait`: the transport is full, or takes nothing by itself."""
+    @property
+    def waits(self) -> bool:
+        """Returns true if frames must `wait`: the transport is full, or takes nothing by itself."""
 
     @property
     def write(self) -> Callable[[bytes], None]:

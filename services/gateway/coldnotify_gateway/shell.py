@@ -14,6 +14,7 @@ from coldnotify_common.tracing import Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.core import (
+    Carry,
     Finish,
     Gateway,
     HighWater,
@@ -35,6 +36,7 @@ from coldnotify_gateway.inbox_reader import InboxMark, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.inbox_turns import InboxTurns
 from coldnotify_gateway.latency import Latency
+from coldnotify_gateway.linked_sessions import LinkedSessions
 from coldnotify_gateway.open_files import LINGERING_MAX
 from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.request_writer import RequestWriter
@@ -72,6 +74,8 @@ class GatewayShell(ConnectionEvents):
         self._hearing = Hearing(self._on_bytes)
         self._open: set[DeviceConnection] = set()
         self._blocked: set[DeviceConnection] = set()
+        self._links: dict[DeviceConnection, LinkedSessions] = {}
+        """Connections that carry several sessions."""
         self._lingering: dict[DeviceConnection, None] = {}
         """Connections that the core has closed and whose sockets are still open, in the order of closing."""
         self.cut_off = 0
@@ -179,7 +183,10 @@ class GatewayShell(ConnectionEvents):
 
     def _on_bytes(self, connection: DeviceConnection, data: bytes) -> None:
         try:
-            self.do(self.gateway.on_client_bytes(connection, data, steady_s()))
+            if self._links and (link := self._links.get(connection)) is not None:
+                link.feed(data)
+            else:
+                self.do(self.gateway.on_client_bytes(connection, data, steady_s()))
         except Exception:
             # One client's bytes must not harm the others.
             _paced.log("a client's bytes could not be handled", level="exception", address=connection.address)
@@ -188,18 +195,51 @@ class GatewayShell(ConnectionEvents):
     def on_blocked(self, connection: DeviceConnection) -> None:
         """Notes that a connection accepts no more bytes."""
         self._blocked.add(connection)
-        self.gateway.on_blocked(connection, steady_s())
+        for session in self._sessions_of(connection):
+            self.gateway.on_blocked(session, steady_s())
 
     def on_drained(self, connection: DeviceConnection) -> None:
         """Notes that a connection accepts bytes again."""
         self._blocked.discard(connection)
-        self.do(self.gateway.on_drained(connection, steady_s()))
+        for session in self._sessions_of(connection):
+            self.do(self.gateway.on_drained(session, steady_s()))
+
+    def _sessions_of(self, connection: DeviceConnection) -> Sequence[DeviceConnection]:
+        """Returns the sessions that a connection carries: itself, if it is no link."""
+        link = self._links.get(connection)
+        return (connection,) if link is None else link.sessions()
 
     def on_disconnected(self, connection: DeviceConnection) -> None:
         """Handles the end of a connection."""
         self._hearing.finish(connection)
         self._forget(connection)
         self.do(self.gateway.on_disconnected(connection, steady_s()))
+        if (link := self._links.pop(connection, None)) is not None:
+            for session in link.sessions():
+                self.on_disconnected(session)
+
+    # --- from links
+
+    def on_session(self, connection: DeviceConnection) -> None:
+        """Handles the beginning of a session on a link. It counts as a connection."""
+        self._open.add(connection)
+        address, dialect = connection.address, connection.dialect
+        self.do(self.gateway.on_connect(connection, address, steady_s(), dialect=dialect))
+
+    def on_heard(self, connections: Sequence[DeviceConnection]) -> None:
+        """Handles a sign of life of a link's sessions."""
+        self.gateway.on_heard(connections, steady_s())
+
+    def on_violation(self, connection: DeviceConnection, violation: Violation) -> None:
+        """Ends a session of a link."""
+        self.do(self.gateway.on_violation(connection, violation, steady_s()))
+
+    def on_emptied(self, carrier: DeviceConnection) -> None:
+        """Ends a link without sessions."""
+        carrier.finish()
+        self._hearing.forget(carrier)
+        if carrier in self._open:
+            self._lingering[carrier] = None
 
     # --- from Kafka
 
@@ -279,6 +319,10 @@ class GatewayShell(ConnectionEvents):
                     self._set_high_water(cast(DeviceConnection, output.peer), output.size_bytes)
                 case PauseReading():
                     self._hearing.pause(cast(DeviceConnection, output.peer), output.seconds)
+                case Carry():
+                    carrier = cast(DeviceConnection, output.peer)
+                    link = self._links[carrier] = LinkedSessions(carrier, self, self.gateway.limits.frame_bytes_max)
+                    link.feed(output.data)
                 case Finish():
                     self._writing.flush_of(output.peer)
                     output.peer.finish()

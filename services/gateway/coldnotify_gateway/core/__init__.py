@@ -8,6 +8,7 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.mqtt.client_ids import DeviceHome
 from coldnotify_gateway.core.outputs import (
+    Carry,
     Finish,
     HighWater,
     Output,
@@ -37,6 +38,7 @@ __all__ = [
     "RAW_CRC",
     "RAW_NAMES",
     "AboveAgreement",
+    "Carry",
     "DeviceHome",
     "Dialect",
     "Finish",

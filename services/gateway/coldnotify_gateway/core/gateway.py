@@ -3,7 +3,7 @@
 Handlers return outputs, which the shell carries out in order. `now_s` is the time of any steady clock, in seconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from coldnotify_common.placement.fair_shares import BALANCE_NOT_HERE_S, REST_S, GatewayShare, Outlook
@@ -32,7 +32,7 @@ from coldnotify_gateway.core.hello_refusals import CUT_OFF_NOT_HERE_S, HelloRefu
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.mqtt.device_wills import check_will_right, size_of_will
-from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, PublishRecord, Send
+from coldnotify_gateway.core.outputs import Carry, HighWater, Output, Peer, Produce, PublishRecord, Send
 from coldnotify_gateway.core.pages import Pages
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.recovery import Recovery
@@ -263,12 +263,28 @@ class Gateway:
                 for body in connection.frames.feed(data):
                     outputs += self._on_client_frame(self._connections.by_peer[peer], body, now_s)
                     if peer not in self._connections.by_peer:
-                        break  # it said Bye
+                        break  # it said Bye, or is a link
             except FrameError as error:
                 raise of_frame_error(error) from None
         except Violation as violation:
             outputs += self._refuse(self._connections.by_peer[peer], violation, now_s)
+        if isinstance(connection, Unidentified) and connection.carried:
+            outputs.append(Carry(peer, connection.carried + connection.frames.take_rest()))
         return self._counted(outputs)
+
+    def on_heard(self, peers: Iterable[Peer], now_s: float) -> None:
+        """Handles a sign of life of these sessions, whose link has brought something."""
+        for peer in peers:
+            session = self._connections.by_peer.get(peer)
+            if isinstance(session, Identified):
+                session.hear(now_s)
+
+    def on_violation(self, peer: Peer, violation: Violation, now_s: float) -> list[Output]:
+        """Closes a connection because of what its client sent; it may be unknown here."""
+        connection = self._connections.by_peer.get(peer)
+        if connection is None:
+            return self._counted(self._connections.refuse(peer, violation.code, violation.reason, None))
+        return self._counted(self._refuse(connection, violation, now_s))
 
     def _refuse(self, closing: Unidentified | Identified, violation: Violation, now_s: float) -> list[Output]:
         return self._connections.close(closing, violation.code, violation.reason, now_s, come_back=violation.come_back)
@@ -279,6 +295,8 @@ class Gateway:
         if connection.kept is not None:
             return self._keep(connection, body)
         hello = connection.on_frame(body)
+        if connection.carried:
+            return self._connections.remove(connection, now_s)
         return [] if hello is None else self._on_hello(connection, hello, len(body), now_s)
 
     def _on_hello(self, connection: Unidentified, hello: Hello, size_bytes: int, now_s: float) -> list[Output]:

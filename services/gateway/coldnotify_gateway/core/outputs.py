@@ -67,6 +67,14 @@ class Overtake(NamedTuple):
     queue."""
 
 
+class Carry(NamedTuple):
+    """Makes a connection a link, which the core has forgotten: each of its sessions is a connection of its own."""
+
+    peer: Peer
+    data: bytes
+    """All that it has sent, from its first Hello on."""
+
+
 class Finish(NamedTuple):
     """Closes this connection once all bytes sent to it are flushed. The core has forgotten it."""
 
@@ -116,4 +124,4 @@ class PublishBatch(NamedTuple):
     records: tuple[PublishRecord, ...]
 
 
-Output = Send | SendAll | SendUrgent | Overtake | Finish | HighWater | PauseReading | Produce | PublishBatch
+Output = Send | SendAll | SendUrgent | Overtake | Carry | Finish | HighWater | PauseReading | Produce | PublishBatch

@@ -3,7 +3,7 @@
 from sys import intern
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.frames import FrameBuffer, FrameError, parse_client_frame
+from coldnotify_schemas.frames import FrameBuffer, FrameError, encode_length, parse_client_frame
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core.dialects import MQTT
@@ -19,9 +19,11 @@ class Unidentified:
     """A connection of an unknown client. It may send only a Hello, and has limited time for it."""
 
     __slots__ = (
+        "_is_link",
         "_skipped_bytes",
         "_skipped_bytes_max",
         "address",
+        "carried",
         "connected_s",
         "device",
         "dialect",
@@ -48,6 +50,9 @@ class Unidentified:
         """Frames that came after a Hello that waits for its turn; None: no Hello has come yet."""
         self.held_hello: Hello | None = None
         """A Hello that is handled at the deadline; None: there is none, or its Hello is late by then."""
+        self._is_link = False
+        self.carried = b""
+        """A link's first Hello, as it came: its sessions are connections of their own. b"": it is none, or not yet."""
         self._skipped_bytes = 0
         self._skipped_bytes_max = limits.before_hello_bytes_max
 
@@ -70,13 +75,21 @@ class Unidentified:
         self.address = address
 
     def on_frame(self, body: bytes) -> Hello | None:
-        """Returns the checked Hello, or None after a frame of an unknown kind. Raises Violation."""
+        """Returns the checked Hello, or None after a frame of an unknown kind, or a link's Hello. Raises Violation.
+
+        A frame without content that has a session's number makes the connection a link.
+        """
         try:
             frame = parse_client_frame(body)
         except FrameError as error:
             raise of_frame_error(error) from None
-        check_session(frame)
         kind = frame.WhichOneof("frame")
+        self._is_link |= kind is None and frame.session > 0
+        if self._is_link and kind == "hello":
+            self.carried = encode_length(len(body)) + body
+            return None
+        if kind is not None:
+            check_session(frame)
         if kind == "hello":
             check_hello(frame.hello)
             return frame.hello

@@ -19,7 +19,7 @@ class Address:
     host: str
     port: int
     scheme: str = ""
-    """ws, wss; "": TCP, with or without TLS."""
+    """ws, wss; unix: a link's socket, whose path is `host`; "": TCP, with or without TLS."""
     path: str = ""
 
     @property
@@ -32,7 +32,14 @@ class Address:
         """True if its scheme requires TLS."""
         return self.scheme == "wss"
 
+    @property
+    def is_web(self) -> bool:
+        """True for WebSocket."""
+        return self.scheme in ("ws", "wss")
+
     def __str__(self) -> str:
+        if self.scheme == "unix":
+            return f"unix:{self.host}"
         return f"{self.scheme}://{self.authority}{self.path}" if self.scheme else self.authority
 
 
