@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -65,9 +66,9 @@ class Link:
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Ends the connection. Clients that are still connected to the link try to come back."""
-        if self._thread.is_alive():
+        with suppress(RuntimeError):  # it has ended already
             self._loop.call_soon_threadsafe(self._ends.set)
-            self._thread.join(timeout_s)
+        self._thread.join(timeout_s)
         if self._directory is not None:
             self._directory.cleanup()
 
@@ -92,9 +93,12 @@ class Link:
         begun.set_result(None)
         looking = asyncio.create_task(hub.run())
         await self._ends.wait()
-        server.close()
+        # A server that is closed while it accepts a connection would leave that one open.
+        for listening in server.sockets:
+            self._loop.remove_reader(listening.fileno())
         for _ in range(_ACCEPT_TURNS):
             await asyncio.sleep(0)
+        server.close()
         looking.cancel()
         await asyncio.wait([looking])
         self.path.unlink(missing_ok=True)
