@@ -27,6 +27,7 @@ from coldnotify._core.driver import (
 )
 from coldnotify._core.interests.interests import QueryInterest, channel_by
 from coldnotify._core.interests.since import Since
+from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.reconnect import Address, Gateways
 from coldnotify._core.session.standstill import LOOK_S, Standstill
 from coldnotify._core.settings import ClientSettings, MoveTimes
@@ -145,6 +146,8 @@ class SimulatedClient(SimulatedProcess):
         self.failing = 0.0
         """The probability that a callback raises."""
         self.driver: Driver | None = None
+        self.publications = Publications()
+        """Its publishes, which outlive its lives as those of an outbox do."""
         self.driver_type: Callable[..., Driver] = Driver
         self.links: dict[int, SimulatedLink] = {}
         """The connection of its session, and the one beside it, by the driver's numbers."""
@@ -197,7 +200,9 @@ class SimulatedClient(SimulatedProcess):
         document = Document(identity=self.identity) if self.disk is None else decode(self.disk, self.identity)
         self.world.on_starts(self, document)
         gateways = Gateways([(address, 1) for address in self.addresses], self.home, self.directory)
-        self.driver = self.driver_type(document, gateways, SETTINGS, self.random, self.clock.now_s)
+        self.driver = self.driver_type(
+            document, gateways, SETTINGS, self.random, self.clock.now_s, publications=self.publications
+        )
         self._main = 0
         self._wake_at_s = float("inf")
         self._standstill = Standstill(self.clock.now_s)

@@ -27,6 +27,7 @@ from coldnotify_simulation.limiting import Limiting
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.metering import Metering
 from coldnotify_simulation.operating import SimulatedOperator
+from coldnotify_simulation.patching import Patching
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.removing import Removing
@@ -171,6 +172,10 @@ class Schedule:
         )
         self.kinds |= self.clock_faults.kinds()
         names_only = not self.describing.on and not self.chatting.on
+        loses = ("truncated", "topic lost", "blackout")
+        possible = not (self.removing.on or self.sleeping.on or meters or any(kind in self.kinds for kind in loses))
+        self.patching = Patching(seed, self.world, possible=possible)
+        self.kinds |= self.patching.kinds()
         self.holding = SimulatedHolding(seed, self.world, self.kinds, names_only=names_only, possible=not meters)
         self.syncing = Syncing(seed, self.world, possible=self.describing.on and not self.holding.on)
         self.metering = Metering(seed, self.world, on=meters)
@@ -234,7 +239,10 @@ class Schedule:
                 online.append(client)
         self.holding.end(len(world.clients))  # those that are off now may be about to start
         world.settle(online)
-        second_opinion.ask(world)  # at once: retention goes on
+        if self.patching.on:
+            self.patching.settle()
+        else:
+            second_opinion.ask(world)  # at once: retention goes on
         self.syncing.settle()
         self.metering.settle()
 

@@ -1,11 +1,12 @@
 """Reads groups from the objects topic: which objects exist, their descriptions, and which match a query."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from coldnotify_checker.queries import Description, read_query
+from coldnotify_schemas.description_patches import REQUEST_HEADER
 from coldnotify_schemas.descriptions import KEY_PREFIX, parse_description_record
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import partition_of
@@ -42,6 +43,18 @@ class Object:
     compacted_to: int = -1
     """Records of it below this offset were removed: who reads the log now does not see what they made of it."""
 
+    requests: dict[bytes, int] = field(default_factory=dict)
+    """By epoch: the last request in a record of its description."""
+
+    def is_void(self, entry: LogEntry) -> bool:
+        """Notes the request in a record of its description. Returns true if one before it says a later one."""
+        epoch, _, offset = dict(entry.headers).get(REQUEST_HEADER, b"").partition(b"/")
+        if not offset.isdigit():
+            return False
+        last = self.requests.get(epoch, -1)
+        self.requests[epoch] = max(last, int(offset))
+        return int(offset) < last
+
     @property
     def state(self) -> Description | None:
         """Its present state."""
@@ -66,6 +79,8 @@ class SimulatedSets:
         """By domain/group and name."""
         self.removals_read = SimulatedRemovals(0)
         self._removed = False
+        self.on_described: Callable[[str, Description | None, Description | None], None] | None = None
+        """Called with an object's key, its description before and from here on."""
 
     def take_removed(self) -> bool:
         """Returns true if a description was removed since the last call."""
@@ -94,9 +109,11 @@ class SimulatedSets:
             return
         of_group[name] = thing
         if describes:
-            if entry.timestamp_ms < thing.described[0]:
+            if thing.is_void(entry) or entry.timestamp_ms < thing.described[0]:
                 return
-            thing.described = entry.timestamp_ms, said
+            before, thing.described = thing.described[1], (entry.timestamp_ms, said)
+            if self.on_described is not None:
+                self.on_described(f"{domain}/{group}/{name}", before, said)
         else:
             version = max(thing.version[0], 0) if said.incarnation is None else said.incarnation, number
             if version <= thing.version:

@@ -10,7 +10,7 @@ from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.objects.merged_patches import Place
 from coldnotify_matcher.engine.partition_state import PartitionState
 
-WAITING_MAX = 10_000
+WAITING_MAX = 1_000
 """Most requests that wait for changes by HTTP, some seconds each."""
 
 
