@@ -62,6 +62,7 @@ _OF_AGREEMENTS = {
 
 _OF_SYNCS = {
     "sync answered": "answers",
+    "sync divided": "divided answers",
     "sync judged": "held against the log",
     "sync broken off": "broken off",
     "sync closed": "closed",

@@ -12,6 +12,7 @@ from random import Random
 
 from coldnotify_common.played.agent import Agent, Found, PlayedDevice
 from coldnotify_gateway.core import JSON, Frame, values_of
+from coldnotify_gateway.listeners.web.portion import Portion
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Notification, Registered
 
@@ -31,6 +32,10 @@ _ANSWERED_WITHIN_S = 30.0
 _TRIES_MAX = 20
 _PACE_S = 1.5
 _NAME = "by-sync"
+_SHARE_BY_NAME = 0.4
+"""The share of sets without queries, whose answers may be divided."""
+_PORTION_BYTES = (10, 100, 200, None)
+"""So much is a small device's answer: one notification, a few, all."""
 
 
 class _PlayedLink(SimulatedLink):
@@ -64,6 +69,9 @@ class Syncing(SimulatedProcess):
         self.known: dict[str, Version] = {}
         self.counts: Counter[str] = Counter()
         self._agent: Agent | None = None
+        self._portion: Portion | None = None
+        self._portions = Random(seed ^ 0xB17E)
+        """Draws what came later, so that all else is drawn as before."""
         self._link: SimulatedLink | None = None
         self._found: list[Found] = []
         self._heard_s = 0.0
@@ -90,6 +98,8 @@ class Syncing(SimulatedProcess):
     def _want_others(self) -> None:
         self.names = {name for name in OBJECTS if self.random.random() < 0.2}
         self.texts = {text for text in QUERIES if self.random.random() < 0.3} or {QUERIES[0]}
+        if self._portions.random() < _SHARE_BY_NAME:
+            self.names, self.texts = set(OBJECTS), set()
         self._lose_state()
 
     def _lose_state(self) -> None:
@@ -118,6 +128,7 @@ class Syncing(SimulatedProcess):
         self.world.trace(_NAME, "asks for", names, texts, "from", self.cursor)
         self._registrations = self.world.kafka.topics[TOPICS.registrations].id
         self._agent, self._found = Agent(device), []
+        self._portion = Portion(self._agent, self._portions.choice(_PORTION_BYTES))
         self._link = _PlayedLink(self.clock, self.random, self, gateway, self.world.witness.late_s)
         gateway.accept(self._link)
         self._link.up(self._agent.begin())
@@ -147,17 +158,17 @@ class Syncing(SimulatedProcess):
 
     def on_frames(self, link: SimulatedLink, frames: Sequence[Frame]) -> None:
         """Part of the answer; as in `Sync._json`."""
-        agent = self._agent
-        if link is not self._link or agent is None:
+        agent, portion = self._agent, self._portion
+        if link is not self._link or agent is None or portion is None:
             return
-        if answer := agent.receive(values_of(frames)):
+        if answer := portion.receive(values_of(frames)):
             link.up(answer)
         if agent.closed is not None or agent.stuck:
             self._end("stuck" if agent.stuck else "closed")
-        elif agent.caught_up:
+        elif agent.caught_up or portion.full:
             self._found += agent.found
             self._take(agent)
-            self._end("answered")
+            self._end("divided" if portion.full else "answered")
         elif agent.page_ended:
             self._found += agent.found
             agent.found.clear()

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from coldnotify_common.played.agent import Agent
+from coldnotify_gateway.listeners.web.portion import Portion
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
@@ -22,7 +23,7 @@ SLIPS = {
         "_caught_up",
         'if caught_up.HasField("sets_digest") and not self._owed:',
         "if False:",
-        47,
+        88,
     ),
     "the answer has a cursor that the service has not said": Slip(
         Agent,
@@ -30,6 +31,13 @@ SLIPS = {
         "self._complete(notification.offset - notification.behind)",
         "self._complete(notification.offset + 1)",
         33,
+    ),
+    "the cursor covers a notification that was left out": Slip(
+        Portion,
+        "receive",
+        "self.full = True",
+        "self.full = bool(self.agent.receive((frame,)) or self.agent.found.pop())",
+        31,
     ),
 }
 
