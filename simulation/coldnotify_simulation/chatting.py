@@ -20,6 +20,7 @@ from coldnotify_schemas.channels import (
     MessageHeaders,
     message_headers,
 )
+from coldnotify_schemas.interests import pattern_name
 from coldnotify_schemas.priority import PRIORITY_HEADER
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import MOVED_HEADER
@@ -33,11 +34,15 @@ from coldnotify_simulation.world import DOMAIN, GROUPS, World
 TOPICS = TopicNames()
 
 CHANNELS = ["tasks", "news", "log"]
+PATTERNS = [pattern_name(one) for one in ("^(tasks|news)$", "^new/", "s")]
+"""Patterns of some clients: of channels that are there, and of such that come later."""
 ATTRIBUTES = ["camera", "solar"]
 _SHARE = 0.4
 """The share of schedules that have channels."""
 _SENT_ANEW = 0.3
 """The share of these in which retention removes a message just before it is sent again."""
+_PATTERNS = 0.5
+"""The share of these in which clients want patterns, too, and channels come that were not there."""
 
 
 class Chatting:
@@ -55,6 +60,8 @@ class Chatting:
         between two.
         """
         self._anew = Random(seed ^ 0x7219)  # likewise
+        self._patterns = Random(seed ^ 0x9A77)  # likewise
+        self._with_patterns = self._patterns.random() < _PATTERNS
         self._sent: dict[str, list[MessageHeaders]] = {}
         self._ids = 0
         if not self.on:
@@ -116,9 +123,15 @@ class Chatting:
         if self.on:
             for name in CHANNELS:
                 if self.random.random() < 0.5:
-                    client.wish_channels[name] = self._attributes(), self._since(client)
+                    client.wish_channels[self._or_pattern(name)] = self._attributes(), self._since(client)
 
     # ---- clients
+
+    def _or_pattern(self, name: str) -> str:
+        """Returns the channel's name, or now and then a pattern in its place."""
+        if not self._with_patterns or self._patterns.random() < 0.5:
+            return name
+        return self._patterns.choice(PATTERNS)
 
     def _attributes(self) -> tuple[str, ...]:
         return tuple(one for one in ATTRIBUTES if self.random.random() < 0.4)
@@ -137,7 +150,7 @@ class Chatting:
 
     def want(self) -> None:
         """One more channel, or one less, or one with other attributes."""
-        client, name = self.random.choice(self.world.clients), self.random.choice(CHANNELS)
+        client, name = self.random.choice(self.world.clients), self._or_pattern(self.random.choice(CHANNELS))
         if name not in client.wish_channels:
             self.world.register_channel(client, name, self._attributes(), self._since(client))
         elif self.random.random() < 0.3:
@@ -167,7 +180,10 @@ class Chatting:
     # ---- publishers
 
     def _key(self) -> str:
-        return f"{DOMAIN}/{self.random.choice(GROUPS[: len(self.world.clients)])}/{self.random.choice(CHANNELS)}"
+        group, name = self.random.choice(GROUPS[: len(self.world.clients)]), self.random.choice(CHANNELS)
+        if self._with_patterns and self._patterns.random() < 0.3:
+            name = f"new/{self._patterns.randrange(20)}s"
+        return f"{DOMAIN}/{group}/{name}"
 
     def _headers(self) -> MessageHeaders:
         self._ids += 1

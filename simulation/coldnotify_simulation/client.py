@@ -25,12 +25,13 @@ from coldnotify._core.driver import (
     SendBytes,
     Tell,
 )
-from coldnotify._core.interests.interests import QueryInterest, channel_by
+from coldnotify._core.interests.interests import QueryInterest, channel_by, channels_by
 from coldnotify._core.interests.since import Since
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.reconnect import Address, Gateways
 from coldnotify._core.session.standstill import LOOK_S, Standstill
 from coldnotify._core.settings import ClientSettings, MoveTimes
+from coldnotify_schemas.interests import expression_of
 
 from coldnotify_simulation.clock import Clock, SimulatedProcess
 from coldnotify_simulation.link import SimulatedLink
@@ -367,7 +368,8 @@ class SimulatedClient(SimulatedProcess):
     def _register_channel(self, driver: Driver, name: str) -> None:
         attributes, since = self.wish_channels[name]
         self.world.on_subscribes(self, name)
-        channel = channel_by(name, attributes)
+        expression = expression_of(name)
+        channel = channel_by(name, attributes) if expression is None else channels_by("", expression, attributes)
         driver.application.subscribe(channel, _SUBSCRIBER)
         driver.application.subscribe_missed(channel, _MISSED_SUBSCRIBER)
         driver.application.register_channel(channel, since)
@@ -589,7 +591,7 @@ class SimulatedClient(SimulatedProcess):
             fails = fails or job.query.text in self.broken_queries
             self.world.on_told_members(self, job, failed=fails)
         elif isinstance(job, ChannelJob):
-            fails = fails or job.message.channel in self.broken_channels
+            fails = fails or job.feed.channel.name in self.broken_channels
             self.world.on_told_message(self, job, failed=fails)
         else:
             self.world.on_told(self, job, failed=fails)

@@ -5,6 +5,7 @@ subscription if it comes after the subscription's beginning and is addressed to 
 before the position passes it.
 """
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from coldnotify._core.interests.since import Since
 from coldnotify._core.streams.feed import BEGINNING, ChannelJob, KeptChannel
 from coldnotify.message import Message, Missed, MissedReason
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, parse_message_headers
-from coldnotify_schemas.interests import channel_of
+from coldnotify_schemas.interests import channel_of, expression_of
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
@@ -93,6 +94,14 @@ class Log:
         first = bisect_right(sent, after, key=lambda one: one.offset)
         last = bisect_right(sent, before - 1, key=lambda one: one.offset)
         return sent[first:last]
+
+    def of(self, client: SimulatedClient, name: str, after: int, before: int) -> list[SimulatedMessage]:
+        """The same of a client's channel, or of all channels of its group that a pattern fits."""
+        if expression_of(name) is None:
+            return self.between(client.key_of(name), after, before)
+        prefix = client.key_of("")
+        keys = [key for key in self.sent if key.startswith(prefix) and _fits(name, key.removeprefix(prefix))]
+        return sorted((one for key in keys for one in self.between(key, after, before)), key=lambda one: one.offset)
 
     def is_owed(self, partition: int, one: SimulatedMessage) -> bool:
         """Returns true if it is not a repeat. One whose original was removed is owed to who has missed that alone: for
@@ -278,15 +287,19 @@ class SimulatedMessages:
     def on_told(self, client: SimulatedClient, job: ChannelJob, *, failed: bool) -> None:
         """A callback is entered."""
         said = job.message
-        one = self._of.get(client.key, {}).get(said.channel)
-        if one is None:
+        name = job.feed.channel.name
+        one = self._of.get(client.key, {}).get(name)
+        if one is None or (isinstance(said, Message) and not _fits(name, said.channel)):
             raise Broken(f"P8: {client.name} is told of {said.channel!r}, to which it has not subscribed")
+        self.counts["told by patterns"] += expression_of(name) is not None
         if isinstance(said, Missed):
-            self._on_missed(client, one, said, failed=failed)
+            self._on_missed(client, one, name, said, failed=failed)
         else:
-            self._on_message(client, one, said, failed=failed)
+            self._on_message(client, one, name, said, failed=failed)
 
-    def _on_message(self, client: SimulatedClient, one: _Subscription, said: Message, *, failed: bool) -> None:
+    def _on_message(
+        self, client: SimulatedClient, one: _Subscription, name: str, said: Message, *, failed: bool
+    ) -> None:
         key, partition = client.key_of(said.channel), group_partition(client.identity.group)
         who, what = client.name, f"the message at {said.offset} of {said.channel!r}"
         log = self.logs.get(said.epoch)
@@ -311,7 +324,7 @@ class SimulatedMessages:
             raise Broken(f"P8: {who} was told {what} when it knew all up to {one.position}")
         if said.previous is not None and said.previous > max(one.position, one.lenient_to):
             raise Broken(f"P8: {who} was told {what} with {said.previous} before it, not {one.position}")
-        self._must_be_told(client, one, said.channel, said.offset - 1, f"was told {what}")
+        self._must_be_told(client, one, name, said.offset - 1, f"was told {what}")
         if failed:
             one.failed = said.offset
             return
@@ -322,9 +335,9 @@ class SimulatedMessages:
         one.before_last, one.position = one.position, said.offset
         one.missed.discard(said.offset)
 
-    def _on_missed(self, client: SimulatedClient, one: _Subscription, said: Missed, *, failed: bool) -> None:
+    def _on_missed(self, client: SimulatedClient, one: _Subscription, name: str, said: Missed, *, failed: bool) -> None:
         who, what = client.name, f"that messages of {said.channel!r} are missed before {said.before} ({said.reason})"
-        key, partition = client.key_of(said.channel), group_partition(client.identity.group)
+        partition = group_partition(client.identity.group)
         if not failed:
             self.counts[f"missed {said.reason.lower()}"] += 1
         if said.reason is MissedReason.LOST:
@@ -337,9 +350,9 @@ class SimulatedMessages:
             return
         after = one.position if said.after is None else said.after
         if after > one.position and one.begin is not None:
-            self._must_be_told(client, one, said.channel, after, f"was told {what}")
+            self._must_be_told(client, one, name, after, f"was told {what}")
         log = self.logs[self.epoch if one.epoch is None else one.epoch]
-        for sent in log.between(key, max(after, one.position), said.before):
+        for sent in log.of(client, name, max(after, one.position), said.before):
             if not (log.is_owed(partition, sent) and sent.is_for(one.attributes)):
                 continue
             if sent.offset <= one.lenient_to:
@@ -358,7 +371,7 @@ class SimulatedMessages:
         if not known:
             raise Broken(f"P8: {who} was told {what}, and nothing was")
         if said.reason is MissedReason.RETENTION:
-            one.missed.update(sent.offset for sent in log.between(key, max(after, one.position), said.before))
+            one.missed.update(sent.offset for sent in log.of(client, name, max(after, one.position), said.before))
         if one.begin is None:
             one.begin = after
         one.position = max(one.position, said.before - 1)
@@ -380,7 +393,7 @@ class SimulatedMessages:
         first = max(one.begin, one.position, one.lenient_to)
         return [
             sent.offset
-            for sent in log.between(client.key_of(name), first, end + 1)
+            for sent in log.of(client, name, first, end + 1)
             if (log.is_owed(partition, sent) or (sent.anew and sent.repeats in one.missed))
             and sent.is_for(one.attributes)
             and (by_s is None or sent.at_s <= by_s)
@@ -457,7 +470,7 @@ class SimulatedMessages:
         parked = () if client.driver is None else client.driver.status(self._clock.now_s).parked
         end = self._kafka.log(TOPICS.channels_1d, group_partition(client.identity.group)).end
         for name, one in self._of.get(client.key, {}).items():
-            if losses != self.losses or name in parked:
+            if losses != self.losses or (expression_of(name) or name) in parked:
                 continue
             if one.doubted:
                 one.doubted, one.lenient_to = False, max(one.lenient_to, end - 1)
@@ -477,7 +490,7 @@ class SimulatedMessages:
         if as_of_s <= self._lost_s + anew_s:
             return
         for name, one in self._of.get(client.key, {}).items():
-            if name not in settled or one.doubted or one.epoch not in (None, self.epoch):
+            if (expression_of(name) or name) not in settled or one.doubted or one.epoch not in (None, self.epoch):
                 continue
             lacking = self._lacking(client, one, name, 1 << 62, as_of_s)
             if lacking:
@@ -499,7 +512,7 @@ class SimulatedMessages:
                 )
             parked = client.driver.status(self._clock.now_s).parked
             for name, one in mine.items():
-                if name in parked:
+                if (expression_of(name) or name) in parked:
                     found.append(f"P8: {client.name} has parked {name!r}")
                 if one.doubted:
                     continue
@@ -533,3 +546,9 @@ class SimulatedMessages:
 def _is_told(sent: SimulatedMessage | None, said: Message) -> bool:
     """Returns true if the application is told exactly this message."""
     return sent is not None and sent.payload == said.data and (sent.headers.id or None) == said.id
+
+
+def _fits(name: str, channel: str) -> bool:
+    """Returns true if a subscription of this name is told messages of this channel."""
+    expression = expression_of(name)
+    return channel == name if expression is None else re.search(expression, channel) is not None

@@ -9,20 +9,21 @@ import sys
 import pytest
 from coldnotify._core.streams.channels import Channels
 from coldnotify_gateway.core import WaitingFrames, encoding
-from coldnotify_matcher.engine.channel_logs import repeats
+from coldnotify_matcher.engine.channel_logs import channel_names, repeats, subscriptions
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
-from coldnotify_matcher.engine.channels import channel_paging
+from coldnotify_matcher.engine.channels import registered_reads
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.registering import Registering
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
     "a page skips one record": Slip(
-        channel_paging,
-        "_from_block",
-        "if message.offset > positions[hash_] and",
-        "if message.offset % 3 and message.offset > positions[hash_] and",
+        registered_reads,
+        "in_block",
+        "if one.offset > position and",
+        "if one.offset % 3 and one.offset > position and",
         11,
     ),
     "a hand-over is one offset late": Slip(
@@ -35,8 +36,8 @@ SLIPS = {
     "what lies between is said of another channel": Slip(
         CatchingUp,
         "_fill",
-        "message.fill_in(entry.message, hash_, positions.told[hash_])",
-        "message.fill_in(entry.message, hash_, min(offset, max(positions.told.values())))",
+        "message.fill_in(entry.message, hash_, positions.told[hash_], named=named)",
+        "message.fill_in(entry.message, hash_, min(offset, max(positions.told.values())), named=named)",
         11,
     ),
     "a repeat is told after a takeover": Slip(
@@ -95,6 +96,27 @@ SLIPS = {
         "positions.move_on(lacking, next_ - 1)",
         "positions.move_on(positions.at, next_ - 1)",
         11,
+    ),
+    "a pattern does not hear a channel that was not there": Slip(
+        channel_names._Group,
+        "put",
+        "if key not in self.everything and self.finders:",
+        "if not key:",
+        1,
+    ),
+    "a message that a channel and a pattern are told moves the cursor twice": Slip(
+        subscriptions,
+        "_heard_again",
+        "if counts.total() > len(counts)}",
+        "if not counts}",
+        1,
+    ),
+    "what lies between is said of the message's channel": Slip(
+        ChannelMessage,
+        "fill_in",
+        "message.back = self.offset - after",
+        "message.back = 1 if named else self.offset - after",
+        1,
     ),
 }
 
