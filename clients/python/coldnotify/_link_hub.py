@@ -296,7 +296,7 @@ class _Gateway(asyncio.Protocol):
             self._first = Hello()
             self._first.CopyFrom(hello)
             return
-        for name in ("domain", "group", "token", "keepalive_s"):
+        for name in ("protocol", "domain", "group", "client", "token", "keepalive_s"):
             if getattr(hello, name) == getattr(self._first, name):
                 hello.ClearField(name)
 

@@ -120,8 +120,13 @@ def _client_library(
 
 def _linked(bench: BenchRun, server: Server, proxy: Proxy, population: Population) -> None:
     """Unchanged wakes of clients that share a link, each in a group of its own: all at once, until they have left."""
+    assert isinstance(server, ColdNotify)
     address, port = proxy.address
     for count in LINKED:
+        # Who was told something has a cursor, and says it at each wake.
+        with Library(kafka=server.kafka) as library:
+            for number in range(count):
+                library.publish(population.domain, f"{count:03}-grp-{number:02}", "camera-config", version=1)
         states = [State(filename=str(server.directory / f"linked-{count}-{number}.json")) for number in range(count)]
         for _ in ("first", "unchanged"):
             # What comes first has registrations; the next one says the cursor of what it was told.

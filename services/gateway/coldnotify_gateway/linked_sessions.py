@@ -99,6 +99,8 @@ class LinkedSessions:
         if self._first is None:
             self._first = Hello()
             self._first.CopyFrom(hello)
+        hello.protocol = hello.protocol or self._first.protocol
+        hello.client = hello.client or self._first.client
         hello.domain = hello.domain or self._first.domain
         hello.group = hello.group or self._first.group
         hello.token = hello.token or self._first.token

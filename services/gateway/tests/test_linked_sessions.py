@@ -102,6 +102,12 @@ async def test_a_hello_gets_what_the_first_one_said(linked: Linked) -> None:
     assert (number, other.session) == (1, 0)
 
 
+async def test_one_client_in_several_groups_says_its_group_alone(linked: Linked) -> None:
+    linked.say(hello(2, Hello(group="i")))
+    _, other = linked.service.said[-1]
+    assert (other.hello.client, other.hello.domain, other.hello.group) == ("a", "d", "i")
+
+
 async def test_frames_have_the_number_on_the_way_out_only(linked: Linked) -> None:
     first, second = linked.service.begun
     second.write(encode(GatewayFrame(pong=Pong())))
