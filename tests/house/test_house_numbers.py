@@ -25,10 +25,10 @@ CEILINGS = {
     METRICS: 117,
     ODD_WORDS: 20,
     OF_FIELDS: 0,
-    SET_FROM_OUTSIDE: 1_330,
+    SET_FROM_OUTSIDE: 1_324,
     SETTINGS: 134,
     TWO_MEANINGS: 0,
-    WORDS: 117_736,
+    WORDS: 117_790,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 
