@@ -59,7 +59,7 @@ SLIPS = {
         "on_log_start",
         "self._free_repeats()",
         "pass",
-        703,
+        209,
     ),
     "the cursor passes a parked channel": Slip(
         Channels,
