@@ -20,7 +20,8 @@ class Doubts:
         """The client slept for so long. It need not notice less than a standstill."""
         link, since_s = self._dead.get(client, (None, self._clock.now_s))
         if link is not None and link is client.link:
-            self._dead[client] = link, since_s + slept_s
+            # It takes up to LOOK_S that it was awake before for a part of its sleep.
+            self._dead[client] = link, since_s + slept_s + LOOK_S
         elif client.link is not None and client.link.is_cut and slept_s > STOOD_STILL_S:
             self._dead[client] = client.link, self._clock.now_s
 

@@ -56,6 +56,8 @@ class Patching:
             self._hold(key, name, count, "at the end")
 
     def _patch(self, client: SimulatedClient, count: int) -> None:
+        if client.stopped:
+            return  # its machine sleeps, and its application with it
         for _ in range(count):
             object_, name = self.random.choice(PATCHED), f"{client.name}_{self.random.randrange(2)}"
             key = client.key_of(object_)

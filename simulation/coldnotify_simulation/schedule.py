@@ -173,7 +173,7 @@ class Schedule:
         self.kinds |= self.clock_faults.kinds()
         names_only = not self.describing.on and not self.chatting.on
         loses = ("truncated", "topic lost", "blackout")
-        possible = not (self.removing.on or self.sleeping.on or meters or any(kind in self.kinds for kind in loses))
+        possible = not (self.removing.on or meters or any(kind in self.kinds for kind in loses))
         self.patching = Patching(seed, self.world, possible=possible)
         self.kinds |= self.patching.kinds()
         self.holding = SimulatedHolding(seed, self.world, self.kinds, names_only=names_only, possible=not meters)
