@@ -219,7 +219,7 @@ def test_what_the_page_about_queries_says_can_be_done(up: Up, tmp_path: Path) ->
     ]  # fmt: skip
     _, _, got = reader.run("sh", by_http).partition('{"object"')
     assert json.loads('{"object"' + got)["description"] == {"Kind": "lamp", "Room": 411}
-    (python,) = blocks("Descriptions", "python", QUERIES)
+    python, _on_the_session = blocks("Descriptions", "python", QUERIES)
     assert reader.run("python", python) == "{'Kind': 'heater', 'Target': 20}\n"
     reader.run("sh", by_console)
     (asking,) = blocks("Asking once", "sh", QUERIES)
