@@ -34,7 +34,7 @@ SECTIONS = (
     *(SettingsSection(f"coldnotify {row.name}", row.settings) for row in PARTS),
     SettingsSection("coldnotify publish", ("coldnotify_cli.settings:PublishCommandSettings",)),
     SettingsSection("coldnotify send", ("coldnotify_cli.settings:SendSettings",)),
-    SettingsSection("coldnotify watch, link", ("coldnotify_cli.settings:WatchSettings",)),
+    SettingsSection("coldnotify watch and link", ("coldnotify_cli.settings:WatchSettings",)),
     SettingsSection("coldnotify state", ("coldnotify_cli.settings:LookSettings",)),
     SettingsSection("coldnotify who-lacks", ("coldnotify_cli.settings:HttpNodeSettings",)),
     SettingsSection("coldnotify doctor", ("coldnotify_cli.settings:DoctorSettings",)),
