@@ -362,7 +362,7 @@ def test_patches_that_wait_become_one_and_are_in_an_outbox(service: FakeService,
     before.describe("o", {"a": 1, "b": 1})
     before.describe("o", {"b": 2})
     before.publish("o", 1, version=1, description={"c": 3})
-    assert before.pending().records == 2, "the first one is under way"
+    assert 1 <= before.pending().records <= 2, "the first one is under way, or waits as well"
     before.disconnect()
     notify = make(outbox=tmp_path / "outbox")
     notify.connect(WAIT_S)
