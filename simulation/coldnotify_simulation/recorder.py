@@ -27,6 +27,7 @@ from coldnotify._core.driver import (
 )
 from coldnotify._core.interests.interests import ChannelInterest, Interest
 from coldnotify._core.interests.since import Since
+from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.reconnect import Address, Gateways, gateways_of
 from coldnotify._core.settings import ClientSettings
 from coldnotify._core.streams.feed import BEGINNING, KeptChannel
@@ -110,10 +111,11 @@ class RecordedDriver(Driver):
         random: Random,
         now: float,
         *,
+        publications: Publications | None = None,
         say_unsettled: bool = False,
     ) -> None:
         settings = replace(settings, say_unsettled=say_unsettled, say_errors=False)
-        super().__init__(document, gateways, settings, Half(), now)
+        super().__init__(document, gateways, settings, Half(), now, publications=publications)
         self._client.application = _RecordedApplication(self._client.application, self._event)
         self._began_s = now
         self._identity = document.identity

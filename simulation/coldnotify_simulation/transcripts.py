@@ -390,8 +390,8 @@ def simulated(seed: int) -> RecordedDriver:
     drivers: list[RecordedDriver] = []
 
     class Recorded(RecordedDriver):
-        def __init__(self, *args: object) -> None:
-            super().__init__(*args)  # type: ignore[arg-type]
+        def __init__(self, *args: object, **named: object) -> None:
+            super().__init__(*args, **named)  # type: ignore[arg-type]
             drivers.append(self)
 
     world = World(seed, clients=1)
