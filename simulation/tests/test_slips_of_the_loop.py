@@ -29,7 +29,7 @@ SLIPS = {
         durable = yield from self.write(owned, None)
         for partition in durable:
         """,
-        140,
+        1020,
     ),
     "a publish that is held back is committed": Slip(
         Commits,
