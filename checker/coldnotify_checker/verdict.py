@@ -119,6 +119,13 @@ class JudgeVerdict:
     statistics: Statistics = field(default_factory=Statistics)
 
     @property
+    def promises(self) -> dict[Promise, str]:
+        """Returns the words of all promises that concern the history: those for MQTT devices only if it has some."""
+        found = self.statistics
+        has_devices = found.mqtt_told or found.mqtt_acknowledged or found.mqtt_wakes
+        return PROMISES | MQTT_PROMISES if has_devices or any(map(self.counts.get, MQTT_PROMISES)) else PROMISES
+
+    @property
     def clean(self) -> bool:
         """Returns true if the history shows no broken promise."""
         return not any(self.counts.values())

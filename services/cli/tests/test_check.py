@@ -14,6 +14,7 @@ from coldnotify_cli import topics_dump
 from coldnotify_cli.main import cli
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
+from coldnotify_testkit.mqtt_story import MqttStory
 from coldnotify_testkit.planted_bugs import Double
 from coldnotify_testkit.record_batches import Batch, BatchRecord
 from coldnotify_testkit.stack import Stacks, Up
@@ -47,6 +48,17 @@ def test_a_clean_history_and_one_that_is_not(tmp_path: Path) -> None:
     assert "P4: " in output
     assert f"{tmp_path / 'broken'}:" in output
     assert [line.split("  ")[1] for line in output.splitlines()[:6] if line.startswith("P1")] == ["kept"]
+
+
+def test_promises_for_mqtt_devices_are_listed_where_there_are_some(tmp_path: Path) -> None:
+    story = MqttStory().connects("sensor").connects().subscribes("room/#").told("room/light", "red", version=1)
+    with HistoryWriter(tmp_path / "devices") as writer:
+        for event in story.events:
+            writer.write(event)
+    code, output = run("check", str(tmp_path / "devices"))
+    said = {line.split()[0]: line.split()[1] for line in output.splitlines() if line[0] == "M" and line[2] == " "}
+    assert code == 1
+    assert said == dict.fromkeys(("M1", "M2", "M3", "M5", "M8"), "kept") | {"M4": "violated"}
 
 
 def test_the_verdict_for_programs(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ def command_check(
 ) -> int:
     """Judge the HISTORY files together against the promises P1 to P6 and P8 to P11 (docs/histories.md).
 
+    Where they have MQTT devices, it judges M1 to M5, M8 and P7 as well.
+
     Topics of another installation than that of --topics-prefix are passed over.
 
     Prints one line per promise, then each violation with the lines that show it. Exit code 1 if there is a violation.
@@ -67,14 +69,12 @@ def _judgement(verdict: "JudgeVerdict", promise: "Promise") -> str:
 
 def table(verdict: "JudgeVerdict") -> list[str]:
     """The verdict in short, a line for each promise; then what the history holds."""
-    from coldnotify_checker.verdict import PROMISES
-
-    judged = {promise: _judgement(verdict, promise) for promise in PROMISES}
+    judged = {promise: _judgement(verdict, promise) for promise in verdict.promises}
     width = max(map(len, judged.values()))
     notes = {**verdict.not_judged, **verdict.judged_in_part}
     lines = [
         f"{promise}  {judged[promise]:<{width}}  {words}{f' ({notes[promise]})' if promise in notes else ''}"
-        for promise, words in PROMISES.items()
+        for promise, words in verdict.promises.items()
     ]
     found = verdict.statistics
     publishes = number_of(found.publishes, "publish", "publishes")
@@ -99,8 +99,6 @@ def table(verdict: "JudgeVerdict") -> list[str]:
 
 
 def _as_json(verdict: "JudgeVerdict") -> dict[str, Any]:
-    from coldnotify_checker.verdict import PROMISES
-
     notes = {**verdict.not_judged, **verdict.judged_in_part}
     return {
         "clean": verdict.clean,
@@ -111,7 +109,7 @@ def _as_json(verdict: "JudgeVerdict") -> dict[str, Any]:
                 "violations": verdict.counts[promise],
                 "note": notes.get(promise),
             }
-            for promise, words in PROMISES.items()
+            for promise, words in verdict.promises.items()
         },
         "violations": [dataclasses.asdict(violation) for violation in verdict.violations],
         "statistics": dataclasses.asdict(verdict.statistics),
