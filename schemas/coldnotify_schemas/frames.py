@@ -18,6 +18,10 @@ _SESSION_TAG = b"\x78"
 """Field 15 (session), a varint. It is a message's last field, whatever comes before."""
 
 
+SAID_ONCE = ("protocol", "domain", "group", "client", "token", "keepalive_s")
+"""Fields of a Hello that later ones on a link leave out, where they are those of the first."""
+
+
 class FrameError(Exception):
     """The bytes are not a frame: the rest of the stream cannot be read."""
 

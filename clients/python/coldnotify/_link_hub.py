@@ -16,6 +16,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import (
     CLIENT_FRAME_BYTES_MAX,
     GATEWAY_FRAME_BYTES_MAX,
+    SAID_ONCE,
     FrameBuffer,
     FrameError,
     encode,
@@ -111,7 +112,7 @@ class LinkHub:
         """One has sent a frame."""
         gateway = self._gateway
         if application.gateway is None and frame.HasField("hello"):
-            if gateway is None or gateway.leaves:
+            if gateway is None:
                 gateway = self._gateway = _Gateway(self)
                 self._gateways.add(gateway)
                 gateway.connect()
@@ -296,7 +297,7 @@ class _Gateway(asyncio.Protocol):
             self._first = Hello()
             self._first.CopyFrom(hello)
             return
-        for name in ("protocol", "domain", "group", "client", "token", "keepalive_s"):
+        for name in SAID_ONCE:
             if getattr(hello, name) == getattr(self._first, name):
                 hello.ClearField(name)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, numbered, parse_client_frame
+from coldnotify_schemas.frames import SAID_ONCE, FrameBuffer, FrameError, encode, numbered, parse_client_frame
 from coldnotify_schemas.protocol import LINK_SESSIONS_MAX
 from coldnotify_schemas.wire_pb2 import Hello
 
@@ -99,12 +99,8 @@ class LinkedSessions:
         if self._first is None:
             self._first = Hello()
             self._first.CopyFrom(hello)
-        hello.protocol = hello.protocol or self._first.protocol
-        hello.client = hello.client or self._first.client
-        hello.domain = hello.domain or self._first.domain
-        hello.group = hello.group or self._first.group
-        hello.token = hello.token or self._first.token
-        hello.keepalive_s = hello.keepalive_s or self._first.keepalive_s
+        for name in SAID_ONCE:
+            setattr(hello, name, getattr(hello, name) or getattr(self._first, name))
         self._open[number] = session
         self._events.on_session(session)
 
