@@ -30,6 +30,15 @@ hypothesis.settings.register_profile("brief", hypothesis.settings.get_profile("h
 hypothesis.settings.load_profile("house")
 
 
+@pytest.fixture(autouse=True)
+def _environment_as_before() -> Iterator[None]:
+    """A test that leaves another environment behind fails, not the one that finds it."""
+    before = dict(os.environ)
+    yield
+    changed = {n for n in before.keys() | os.environ.keys() if before.get(n) != os.environ.get(n)}
+    assert not changed - {"PYTEST_CURRENT_TEST"}, "the environment is not as before"
+
+
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """A running broker, shared by all tests of the run; `kafka.bootstrap` is its address. It begins without topics."""

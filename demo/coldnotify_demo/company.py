@@ -80,8 +80,6 @@ class Company:
         self._logs = logs
         self._show = show
         self._actors: dict[str, Actor] = {}
-        # The children's environment is this process's own: `spawn` hands it on.
-        os.environ[JSON_LINES] = "1"
 
     def __getitem__(self, name: str) -> Actor:
         return self._actors[name]
@@ -95,7 +93,7 @@ class Company:
         actor = self._actors.setdefault(name, Actor(name, self._logs / f"{name}.log"))
         assert actor.process is None, f"{name} runs already"
         actor.begin()
-        actor.process = spawn(command, actor.log)
+        actor.process = spawn(command, actor.log, environ={**os.environ, JSON_LINES: "1"})
         return actor
 
     def stop(self, name: str) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from coldnotify_demo.company import Collapsed, Company
-from coldnotify_demo.saying import JSON_LINES
 
 LIMIT_S = 30.0
 
@@ -32,7 +31,6 @@ def company(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[tuple[s
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "speaker.py").write_text(SPEAKER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
-    monkeypatch.setenv(JSON_LINES, "1")  # so that it is taken back
     company = Company(tmp_path, lambda name, words: lines.append((name, words)))
     yield company
     company.close()

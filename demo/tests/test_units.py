@@ -11,7 +11,6 @@ import pytest
 from coldnotify.testing import FakeService
 from coldnotify_demo.company import Company
 from coldnotify_demo.penguins import observations
-from coldnotify_demo.saying import JSON_LINES
 
 LIMIT_S = 60.0
 
@@ -66,8 +65,7 @@ def web() -> Iterator[Web]:
 
 
 @pytest.fixture
-def company(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
-    monkeypatch.setenv(JSON_LINES, "1")  # so that it is taken back
+def company(tmp_path: Path) -> Iterator[Company]:
     company = Company(tmp_path, lambda _name, _words: None)
     yield company
     company.close()
