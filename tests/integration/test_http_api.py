@@ -104,6 +104,21 @@ def test_a_port_answers_as_its_document_says_and_no_request_is_an_error_inside(
         assert {("/v1/events", 400)} <= bounded.answers.keys()
 
 
+@pytest.mark.parametrize("port", _PORTS)
+def test_a_parameter_that_a_port_does_not_know_is_refused(attacked: Up, port: str) -> None:
+    with pytest.raises(HTTPError, match="400") as refused:
+        urlopen(f"{url_of(attacked, port)}/v1/openapi.json?versoin=1", timeout=TIMEOUT_S)
+    assert msgspec.json.decode(refused.value.read())["field"] == "versoin"
+
+
+def test_a_publish_with_an_unknown_parameter_publishes_nothing(attacked: Up) -> None:
+    path = f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/asked-wrongly"
+    with pytest.raises(HTTPError, match="400"):
+        ask(attacked, "POST", f"{path}?if_vresion=99", {"version": 1})
+    with pytest.raises(HTTPError, match="404"):
+        get_json(f"{attacked.http_url}{path}")
+
+
 def handshakes() -> dict[str, dict[str, str]]:
     """Headers of openings of a WebSocket, by what is wrong with them."""
     good = {

@@ -15,6 +15,7 @@ from coldnotify_common.errors import ServiceError
 from coldnotify_common.http import mqtt_websockets, openapi
 from coldnotify_common.http.admin import standard_routes
 from coldnotify_common.http.event_streams import come_back
+from coldnotify_common.http.known_parameters import known_parameters
 from coldnotify_common.http.listening import listening
 from coldnotify_common.http.web import json_errors
 from coldnotify_common.http.web_auth import PROBES, authorized
@@ -146,6 +147,7 @@ class HttpService:
                 asked_by_name(self._names(), HTTP_HOSTS_SETTING, passed_on=_PASSED_ON),
                 own_pages(_PASSED_ON, navigable=_NAVIGABLE),
                 authorized(self._authenticator, _OPEN_PATHS),
+                known_parameters("http"),
             ],
             client_max_size=settings.http_body_bytes_max,
         )

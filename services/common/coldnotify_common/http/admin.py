@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from coldnotify_common.http import openapi
 from coldnotify_common.http.about import about
+from coldnotify_common.http.known_parameters import known_parameters
 from coldnotify_common.http.listening import BACKLOG, ListenError, listen_error, listening
 from coldnotify_common.http.process_facts import ProcessFacts
 from coldnotify_common.http.web import Handler, error_response, json_errors
@@ -154,6 +155,7 @@ class AdminServer:
         self._setting = setting
         self._listener = listener
         self._facts = ProcessFacts(readiness)
+        self._api = api
         answered = [*standard_routes(readiness, registry), self._facts.route(), *routes]
         answered.append(openapi.route(what, api, answered))
         self._routes = [about(what, answered), *answered]
@@ -172,6 +174,7 @@ class AdminServer:
                 own_pages(navigable=PROBES),
                 _insiders(inside),
                 _bounded(),
+                known_parameters(self._api),
                 bodies_read_by(
                     BodyReader(
                         bytes_max=_BODY_BYTES_MAX,

@@ -6,7 +6,8 @@ them
 - a parameter given as a text is one of `parameters`; those of the path are added automatically;
 - an answer given as a text is one of `responses`, or a schema that is answered as JSON; one with `events` is a stream
   of server-sent events, and the data of each event is JSON of that schema;
-- `open` marks operations without authorization: the others may answer 401, 403 and 421, too.
+- `open` marks operations without authorization: the others may answer 401, 403 and 421, too;
+- each operation below /v1/ may answer 400: a query parameter that it does not have is refused (`known_parameters`).
 
 A field of an answer that may be above 2^53, as `version` may, is repeated as a text if it is: `version_text`.
 
@@ -166,6 +167,8 @@ def _operation(method: str, path: str, said: _Json, known: Collection[str]) -> _
     """Returns an operation in its full form. `known`: names of answers."""
     parameters = [*re.findall(r"\{(\w+)\}", path), *said.get("parameters", [])]
     answers = dict(said["responses"])
+    if path.startswith("/v1/"):
+        answers.setdefault(400, "BadRequest")
     if not said.get("open"):
         answers |= {str(status): name for status, name in zip((401, 403, 421), _FOR_KNOWN, strict=True)}
     made: _Json = {

@@ -43,7 +43,7 @@ def test_only_what_the_port_has_is_described() -> None:
     said = document("a port", "matcher", frozenset({("GET", "/v1/partitions"), ("GET", "/x/{any:.+}")}))
     assert list(said["paths"]) == ["/v1/partitions"]
     assert set(said["components"]["schemas"]) == {"Error", "Partition", "Partitions"}
-    assert set(said["paths"]["/v1/partitions"]["get"]["responses"]) == {"200", "401", "403", "421", "503"}
+    assert set(said["paths"]["/v1/partitions"]["get"]["responses"]) == {"200", "400", "401", "403", "421", "503"}
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,8 @@ class Sync:
             _paced.log("sync by frames is deprecated: update the client", level="warning", address=request.remote)
             wait_s = seconds("wait_s", request.query.get("wait_s", "0"), maximum=SYNC_WAIT_S_MAX)
             return await self._frames(request, hello, rest, wait_s)
+        if "wait_s" in request.query:
+            raise BadRequest("wait_s", "as a parameter it is for frames only: say it in the body")
         async with self._bodies.read(request) as body:
             steps = await self._slices.all(sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX))
         del body

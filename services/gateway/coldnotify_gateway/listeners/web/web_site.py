@@ -10,6 +10,7 @@ from coldnotify_common.addresses import Among
 from coldnotify_common.http import mqtt_websockets, openapi
 from coldnotify_common.http.about import about
 from coldnotify_common.http.event_streams import come_back
+from coldnotify_common.http.known_parameters import known_parameters
 from coldnotify_common.http.web import Handler, error_response, json_errors
 from coldnotify_common.http.web_origins import foreign, is_known, names_of
 from coldnotify_common.http.web_port import WebPort
@@ -48,7 +49,7 @@ class WebSite:
             hosts = (urlsplit(origin).hostname or "" for origin in self._origins)
             self._names = names_of("", settings.gateway_host, *hosts)
         app = web.Application(
-            middlewares=[come_back([_FOR_PAGES]), self._admit, json_errors],
+            middlewares=[come_back([_FOR_PAGES]), self._admit, json_errors, known_parameters("devices")],
             client_max_size=settings.gateway_sync_bytes_max,
         )
         routes = self.routes()

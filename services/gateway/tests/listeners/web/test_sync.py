@@ -111,6 +111,7 @@ def test_what_is_wrong_is_named(gateway):
         {"error": "wait_s: 100 is not from 0 to 60", "field": "wait_s"},
     )
     assert post(gateway, b"\xff" * 10, FRAMES_TYPE)[0] == 400
+    assert post(gateway, b"{}", "application/json", "?wait_s=1")[0] == 400
 
 
 def test_a_matcher_that_is_away(matcher, kafka):
