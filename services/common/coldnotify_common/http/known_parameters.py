@@ -10,12 +10,12 @@ from coldnotify_common.http.openapi import document
 from coldnotify_common.http.web import BadRequest, Handler
 
 BEGINNING = "/v1/"
-"""The paths that are judged. Behind others stand pages, probes and /metrics, whose callers add what they like."""
+"""Only these paths are judged: pages, probes and /metrics have others, and their callers add what they like."""
 _SHOWN = 64
 
 
 def known_parameters(kind: str) -> Middleware:
-    """Returns a middleware for a port of this kind, one of openapi.PORTS; it stands behind `json_errors`.
+    """Returns a middleware for a port of this kind, one of openapi.PORTS, to follow `json_errors`.
 
     It answers 400 with the parameter's name as `field`, before the handler has done anything.
     """
