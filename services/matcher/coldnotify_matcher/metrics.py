@@ -132,7 +132,7 @@ OTHER_EVENTS = {
     "filters_unregistered": "Registrations by filter removed",
     "filters_refused": "Registrations by filter refused: not a filter, too many, or a set that is not kept",
     "filters_answered": "Registrations by filter answered with all that they fit",
-    "properties_passed_over": "Headers of properties for MQTT devices that say nothing, and are passed over",
+    "properties_passed_over": "Headers for MQTT devices that say nothing, or name no message, and are passed over",
     "unsayable": "Newer versions of objects that filters cannot fit, because of their names",
     "sets_computed": "Sets of queries computed from all objects",
     "entered": "Objects that became members of a set",

@@ -196,8 +196,9 @@ class Engine:
 
     @property
     def unfinished(self) -> bool:
-        """True if `flush` has something to do at once: sets are to be computed, or pages to be made."""
-        return self.state.members.unsettled or self.channels.unfinished
+        """True if `flush` has something to do at once: sets are to be computed, pages to be made, or publishes to be
+        told."""
+        return self.state.members.unsettled or self.channels.unfinished or self.conflation.due_at_once
 
     @property
     def removals_held(self) -> tuple[int, int]:

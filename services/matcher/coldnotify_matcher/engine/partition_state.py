@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.channels import Retention
@@ -34,6 +35,14 @@ _PAGINGS_BITS = 32
 """Bits of the number of a row of pages; the generation is above them, so no two matchers use the same."""
 At = tuple[str, int] | str | None
 """A record, as (topic, offset); a client, by its key, with all its records; None: no single one of them."""
+
+
+class MessageWait(NamedTuple):
+    """The wait of a version for its message."""
+
+    since_ms: int
+    looks: int
+    """Ends of the log that had been noted when it began."""
 
 
 class PartitionState:
@@ -87,6 +96,8 @@ class PartitionState:
         """Clients whose kept sets have ended with their sessions: they are to be forgotten."""
         self.channel_logs: dict[Retention, ChannelLog] = {}
         """The followed logs."""
+        self.awaited_messages: dict[Obj, MessageWait] = {}
+        """Objects whose newest version names a message that is not read yet (`awaited_messages`)."""
         self.counts: dict[str, int] = {}
         """Events since the last step, by name; the shell turns them into metrics."""
         self.use: dict[str, Use] = {}

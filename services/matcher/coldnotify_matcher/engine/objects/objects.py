@@ -131,6 +131,10 @@ class Obj:
         self.deleted = record.deleted
         return newer
 
+    def no_message(self) -> None:
+        """Note that its newest version is no message."""
+        self.message = None
+
     def note_arrival(self, version: int, timestamp_ms: int) -> None:
         """Note that the record that is merged next gets this version by arrival."""
         is_last = self.last_offset <= self.kept_offset or self.version == UNKNOWN

@@ -12,11 +12,18 @@ KEPT_S = 90.0
 class EndHistory:
     """The ends of one log, with their times (monotonic, s), both rising."""
 
-    __slots__ = ("_at_s", "_ends")
+    __slots__ = ("_at_s", "_ends", "looks")
 
     def __init__(self) -> None:
         self._at_s: list[float] = []
         self._ends: list[int] = []
+        self.looks = 0
+        """Number of ends that were noted."""
+
+    @property
+    def newest(self) -> int:
+        """The highest end that was noted; 0: none was."""
+        return self._ends[-1] if self._ends else 0
 
     def seen(self, at_s: float, end: int) -> None:
         """Notes that everything acknowledged before `at_s` is below `end`; forgets what is too old."""
@@ -28,6 +35,7 @@ class EndHistory:
         del self._at_s[:old], self._ends[:old]
         self._at_s.append(at_s)
         self._ends.append(end)
+        self.looks += 1
 
     def age_ms(self, offset: int, now_s: float) -> int | None:
         """Returns the age of the newest time before which everything acknowledged is below `offset`; None: not known.

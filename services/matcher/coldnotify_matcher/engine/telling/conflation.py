@@ -12,7 +12,7 @@ A domain's interval is fixed or tunes itself (`tuning.Tuning`), by the lag of th
 went to. A held publish leaves when its interval ends, even if the domain's interval has changed since.
 
 A publish that may leave by its interval may have to wait longer, because its tenant is above its agreement
-(`thinning.Thinning`).
+(`thinning.Thinning`), or because it names a message that is not read yet (`awaited_messages.AwaitedMessages`).
 """
 
 from collections import OrderedDict
@@ -24,6 +24,7 @@ from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.rules.tuning import Tuning
+from coldnotify_matcher.engine.telling.awaited_messages import AwaitedMessages
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.thinning import Thinning
 
@@ -55,6 +56,7 @@ class Conflation:
         self._tuned: dict[str, Tuned] = {}
         """By domain as the rules name it; made at the domain's first fan-out."""
         self._thinning = Thinning(state)
+        self._awaited = AwaitedMessages(state)
 
     @property
     def floor(self) -> int:
@@ -77,16 +79,20 @@ class Conflation:
 
         `changes`: the changes of sets that it leads to. No session may hear of these without the version, so it is not
         held. `urgent`: it is of high priority, so it is not held either, whatever its domain's interval and its
-        tenant's agreement are. A held publish of the object is older, and not needed any more.
+        tenant's agreement are; but where it names a message that is not read yet, it leaves again with that. A held
+        publish of the object is older, and not needed any more.
         """
+        self._awaited.begin(obj, now_ms)
         if changes or urgent:
-            self.forget(obj)
+            self._release_all(obj)
+            if obj in self._awaited:
+                self._hold(obj, offset)
             self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms), changes, urgent=urgent)
             return
         if not obj.subscribers and not self._index.heard(obj):
             return  # later subscribers get it in a page, or as an answer
         rules = self._state.rules
-        if not (self._held or rules.conflation.holds or rules.allowances.any):
+        if not (self._held or rules.conflation.holds or rules.allowances.any or obj in self._awaited):
             self._index.fan_out(obj, now_ms, complete=obj.offset)
             return
         if obj in self._held:
@@ -101,7 +107,7 @@ class Conflation:
         if interval_ms and 0 < until_ms - now_ms <= interval_ms:
             self._hold(obj, offset)
             heappush(self._due, (until_ms, offset, obj))
-        elif self._thinning.holds(obj, now_ms):
+        elif self._thinning.holds(obj, now_ms) or obj in self._awaited:
             self._hold(obj, offset)
         else:
             self._fan_out(obj, now_ms, interval_ms, tuned)
@@ -117,21 +123,29 @@ class Conflation:
 
     def forget(self, obj: Obj) -> None:
         """Drop held publishes of the object, which is removed."""
-        if obj in self._held:
-            self._release(obj)
-        self._thinning.forget(obj)
+        self._awaited.forget(obj)
+        self._release_all(obj)
+
+    @property
+    def due_at_once(self) -> bool:
+        """True if a version waits for a message that is read by now."""
+        return self._awaited.due
 
     def flush(self, now_ms: int) -> None:
         """Fan out publishes that are due."""
         longest_ms = self._state.rules.conflation.longest_ms if self._due else 0
         while self._due and not 0 < self._due[0][0] - now_ms <= longest_ms:
             _, offset, obj = heappop(self._due)
-            if self._held.get(obj) != offset or obj in self._thinning:
+            if self._held.get(obj) != offset or obj in self._thinning or obj in self._awaited:
                 continue  # it is not held any more, or is held longer
             if not self._thinning.holds(obj, now_ms):
                 self._leave(obj, now_ms)
         if self._thinning.any:
             for obj in self._thinning.take_due(now_ms):
+                if obj not in self._awaited:
+                    self._leave(obj, now_ms)
+        for obj in self._awaited.take_due(now_ms):
+            if obj in self._held and obj not in self._thinning:
                 self._leave(obj, now_ms)
 
     def next_due_ms(self) -> int | None:
@@ -179,6 +193,11 @@ class Conflation:
     def _leave(self, obj: Obj, now_ms: int) -> None:
         self._release(obj)
         self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
+
+    def _release_all(self, obj: Obj) -> None:
+        if obj in self._held:
+            self._release(obj)
+        self._thinning.forget(obj)
 
     def _hold(self, obj: Obj, offset: int) -> None:
         self._held[obj] = offset

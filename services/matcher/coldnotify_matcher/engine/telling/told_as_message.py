@@ -3,7 +3,9 @@
 The message is written first, and the version's record names its place. A filter that was registered between the two has
 neither the message, because that was sent before, nor an answer with the version: it is told the version. So is a
 session for which retention has removed the message. Answers to filters have such versions as all others, but not one
-whose message is not read yet: that follows, behind older ones.
+whose message is not read yet (`awaited_messages`): that follows, behind older ones.
+
+A header can say anything. It counts only where the log has a message of the object's channel, there or above.
 """
 
 from collections.abc import Iterable
@@ -42,7 +44,7 @@ def told_as_message(
 def follows_as_message(state: PartitionState, obj: Obj) -> bool:
     """Returns true if the message that the object's newest version is, too, is not read yet."""
     found = _place_of(state, obj)
-    return found is not None and found[1] >= found[0].position
+    return found is not None and obj in state.awaited_messages
 
 
 def is_told_to_nobody(state: PartitionState, obj: Obj) -> bool:
@@ -62,11 +64,26 @@ def _kept_from(log: ChannelLog) -> int:
     return min(log.log_start, log.tail.start)
 
 
-def _place_of(state: PartitionState, obj: Obj) -> tuple[ChannelLog, int] | None:
-    """Returns the log and the offset of the message; None: it is none that its group's clients can be told."""
+def log_of(state: PartitionState, obj: Obj) -> ChannelLog | None:
+    """Returns the log of the message; None: it is none that its group's clients can be told."""
     if obj.message is None:
         return None
     log = state.channel_logs.get(obj.message.log)
-    if log is None or log.retention is not state.rules.retentions.of(obj.domain):
+    return log if log is not None and log.retention is state.rules.retentions.of(obj.domain) else None
+
+
+def has_message(state: PartitionState, obj: Obj) -> bool:
+    """Returns true if the message that the object's newest version names, which was read just now, is there."""
+    found = _place_of(state, obj)
+    return found is not None and found[1] >= found[0].log_start
+
+
+def _place_of(state: PartitionState, obj: Obj) -> tuple[ChannelLog, int] | None:
+    """Returns the log and the offset of the message; None: there is none."""
+    log = log_of(state, obj)
+    if log is None or obj.message is None:
         return None
-    return log, log.repeats.first_of(obj.message.offset)
+    offset = log.repeats.first_of(obj.message.offset)
+    if offset >= log.log_start and log.last.of(obj.key) < offset and obj not in state.awaited_messages:
+        return None
+    return log, offset

@@ -1,6 +1,10 @@
-"""Versions that are messages, too: who is told the message is not told the version, and nobody is told neither."""
+"""Versions that are messages, too: who is told the message is not told the version, and nobody is told neither.
+
+Stands for: awaited_messages
+"""
 
 import pytest
+from coldnotify_matcher.engine.telling.awaited_messages import LOOKS, WAIT_MS
 from coldnotify_matcher.engine.telling.told_as_message import follows_as_message
 from coldnotify_matcher.record_headers import HeadedObjectRecord
 from coldnotify_schemas import internal_pb2, wire_pb2
@@ -59,6 +63,7 @@ class World:
         """What was told since the last call, answers in brackets."""
         found: list[object] = []
         self.bench.settle()
+        self.bench.settle()  # what waited for a message leaves
         for item in self.bench.take():
             if item.HasField("fan_out"):
                 found.append(item.fan_out.newest.version)
@@ -143,3 +148,82 @@ def test_a_message_of_another_log_is_none_that_anybody_is_told(log: Retention) -
     world.told()
     world.version(10**9, log)
     assert world.told() == [1]
+
+
+FAR = 10**9
+
+
+def seen(world: World) -> None:
+    """The log's end is asked for, and comes."""
+    ends = world.bench.engine.state.channel_logs[Retention.DAY].ends
+    ends.seen(float(ends.looks + 1), world.bench.end)
+    world.bench.engine.flush(world.bench.now_ms)
+
+
+def passed_over(world: World) -> int:
+    return world.bench.engine.state.counts.get("properties_passed_over", 0)
+
+
+def test_a_header_far_ahead_of_the_log_hides_nothing_once_the_end_is_known() -> None:
+    world = World().connect().subscribe()
+    world.told()
+    world.version(FAR)
+    assert world.told() == []
+    for _ in range(LOOKS):
+        seen(world)
+    assert world.told() == [1]
+    assert passed_over(world) == 1
+
+
+def test_an_end_that_was_asked_for_before_the_version_proves_nothing() -> None:
+    world = World().connect().subscribe()
+    world.told()
+    message = world.bench.end
+    world.version(message)
+    seen(world)
+    assert world.told() == []
+    assert world.message(b"one") == message
+    seen(world)
+    assert world.told() == [b"one"]
+    assert not passed_over(world)
+
+
+def test_without_any_end_a_version_waits_for_a_while() -> None:
+    world = World().connect().subscribe()
+    world.told()
+    world.version(FAR)
+    world.bench.tick(WAIT_MS - 1)
+    assert world.told() == []
+    world.bench.tick(1)
+    assert world.told() == [1]
+
+
+def test_a_waiting_version_is_replaced_by_a_newer_one() -> None:
+    world = World().connect().subscribe()
+    world.told()
+    world.version(FAR)
+    world.version(None)
+    assert world.told() == [2]
+    assert world.bench.engine.conflation.floor == world.bench.engine.state.position
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_header_that_names_the_message_of_another_channel_hides_nothing(*, removed: bool) -> None:
+    world = World().connect().subscribe()
+    stranger = world.bench.send("b/1", b"stranger")
+    world.told()
+    if removed:
+        world.bench.remove_below(stranger + 1)
+        world.bench.engine.channels.on_log_start(Retention.DAY, stranger + 1)
+    world.version(stranger)
+    assert world.told() == [1]
+    assert passed_over(world) == 1
+
+
+def test_a_successor_answers_with_a_version_whose_header_is_far_ahead() -> None:
+    world = World()
+    world.bench.engine.state.live = False  # it is loaded
+    world.version(FAR)
+    world.bench.engine.state.live = True
+    world.connect().subscribe()
+    assert world.told() == [[1]]
