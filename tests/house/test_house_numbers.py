@@ -22,13 +22,13 @@ CEILINGS = {
     CLAUSE_TESTS: 384,
     CLAUSES: 51,
     IS_NONE: 27,
-    METRICS: 117,
+    METRICS: 122,
     ODD_WORDS: 20,
     OF_FIELDS: 0,
     SET_FROM_OUTSIDE: 1_318,
-    SETTINGS: 134,
+    SETTINGS: 137,
     TWO_MEANINGS: 0,
-    WORDS: 119_400,
+    WORDS: 120_400,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

@@ -49,6 +49,7 @@ def all_metrics() -> dict[str, list[MetricInfo]]:
     return {
         EVERY: [_info(metric, tuple(getattr(metric, "_labelnames", ()))) for metric in common],
         **{row.name: [one for name in row.metrics for one in _named(name)] for row in PARTS},
+        "auto": list(_named("coldnotify_auto.metrics")),
         OF_TENANTS: list(_of_tenancy()),
     }
 

@@ -66,7 +66,7 @@ def test_written_once_more_nothing_changes(tmp_path: Path) -> None:
 
 
 SHARED_TOPICS = {"objects", "channels.1h", "channels.1d", "channels.30d", "rejected", "nodes", "tenants"}
-SHARED_ROLES = {"publisher", "operator"}
+SHARED_ROLES = {"publisher", "auto", "operator"}
 
 
 def test_topics_and_roles_of_one_part_are_in_its_folder() -> None:

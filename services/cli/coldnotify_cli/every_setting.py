@@ -32,6 +32,7 @@ SECTIONS = (
     SettingsSection("coldnotify topics", ("coldnotify_cli.settings:DumpSettings",)),
     SettingsSection("coldnotify topics acls", ("coldnotify_cli.settings:AclsSettings",)),
     *(SettingsSection(f"coldnotify {row.name}", row.settings) for row in PARTS),
+    SettingsSection("coldnotify auto", ("coldnotify_auto.settings:AutoSettings",)),
     SettingsSection("coldnotify publish", ("coldnotify_cli.settings:PublishCommandSettings",)),
     SettingsSection("coldnotify send", ("coldnotify_cli.settings:SendSettings",)),
     SettingsSection("coldnotify watch and link", ("coldnotify_cli.settings:WatchSettings",)),

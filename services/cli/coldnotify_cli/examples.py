@@ -14,6 +14,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "topics dump": ("topics.jsonl",),
     "topics copy": ("--to-prefix b. --partitions 64", "--to-prefix b. --partitions 64 --switch"),
     "topics acls": ("", "--apply"),
+    "auto": ("auto.yaml", "auto.yaml --plan"),
     "certs": ("certs --client animal.observer/region-1/observer-1 --operator ada",),
     "token": ("certs/token.key --client animal.observer/region-1/page-1",),
     "publish": (f"{_CAMERA} --version 42 --payload '{{\"fps\": 5}}'",),

@@ -36,6 +36,7 @@ COMMANDS: dict[str, _Entry] = {
     "broker": _Entry("broker", "Run the embedded Kafka broker."),
     "topics": _Entry("topics", "Compare, create, change, dump or copy Kafka's topics; ACLs."),
     **{row.name: _Entry("services", row.summary) for row in PARTS},
+    "auto": _Entry("auto", "Publish what changes in folders and at web addresses, by rules."),
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),
@@ -61,7 +62,7 @@ COMMANDS: dict[str, _Entry] = {
 """Name -> module of coldnotify_cli.commands that has it (as `command_NAME`), and its help in the list of commands."""
 _SERVICES = {name for name, entry in COMMANDS.items() if entry.module == "services"}
 """Services warn about the environment in their own logs."""
-_WITHOUT_CONTEXT = {*_SERVICES, "up", "broker", "context"}
+_WITHOUT_CONTEXT = {*_SERVICES, "auto", "up", "broker", "context"}
 """Commands that ask no running installation: a context must not send their data to one."""
 
 

@@ -257,6 +257,9 @@ class UpSettings(ObjectSettings, KafkaSettings):
         minimum=0,
         maximum=100_000,
     )
+    auto: str = setting(
+        "", "file of `coldnotify auto`, which runs beside the other parts (docs/sources.md); empty: it does not run"
+    )
     up_status: str = setting(
         "auto",
         "live: a status display of all parts on the terminal, with log lines in up.log in the data directory; "

@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Formatter
 
 import structlog
+from coldnotify_auto.auto_file import read_auto_file
 from coldnotify_common.errors import SettingError
 from coldnotify_common.stop import StopFlag
 from coldnotify_gateway.listeners.registry import LISTENERS
@@ -131,9 +132,11 @@ class Stack:
     def __init__(self, settings: UpSettings, added: Mapping[str, int] | None = None) -> None:
         """Starts nothing. `added`: ports of listeners and parts that are not settings.
 
-        Raises BrokerError, SettingError for unusable ports.
+        Raises BrokerError, SettingError for unusable ports, AutoFileError.
         """
         check_nodes(settings.kafka_nodes, "--kafka-nodes")
+        if settings.auto:
+            read_auto_file(Path(settings.auto))
         if not settings.kafka:
             # Before its ports, which are taken then, too: that they are says less.
             check_unused(settings.data, "ColdNotify or a broker")
@@ -156,6 +159,8 @@ class Stack:
             self.stages.append(
                 [self._service(row, i, at) for row in rows for i, at in enumerate(ports.parts[row.name], 1)]
             )
+        if settings.auto:
+            self.stages.append([self._auto(settings.auto)])
         for row in PARTS:
             if row.name not in ports.parts:
                 log.warning(f"runs without the {row.title}: {row.extra} is not installed")
@@ -210,6 +215,29 @@ class Stack:
             needed=row.needed,
             awaited=row.awaited,
             after_death=self._after_death(row, number),
+        )
+
+    def _auto(self, file: str) -> Part:
+        """Returns the part of `coldnotify auto`. The others serve without it."""
+        settings, port = self._settings, free_port(HOST)
+        argv = [sys.executable, "-m", "coldnotify_cli.main", "auto", file, f"--kafka={self._kafka.bootstrap}"]
+        argv += [f"--kafka-config={settings.kafka_config if settings.kafka else ''}"]
+        argv += [
+            f"--topics-prefix={settings.topics_prefix}",
+            f"--object-payload-bytes-max={settings.object_payload_bytes_max}",
+            f"--log-format={settings.log_format}",
+            f"--log-level={settings.log_level}",
+            f"--auto-port={port}",
+            *self.tls.inside_flags(),
+        ]
+        return Part(
+            "auto",
+            lambda: ChildProcess(spawn(argv, None)),
+            asks_readyz(HOST, port, self.tls.context()),
+            ready_timeout_s=settings.up_ready_timeout_s,
+            needed=False,
+            awaited=False,
+            after_death=None,
         )
 
     def _after_death(self, row: PartRow, number: int) -> Callable[[], None] | None:

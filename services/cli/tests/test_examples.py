@@ -10,7 +10,7 @@ from coldnotify_cli.main import cli
 from coldnotify_parts.registry import PARTS
 
 SERVICES = {row.name for row in PARTS}
-WITHOUT_JSON = {"up", "broker", "link", "kafka-tool"}
+WITHOUT_JSON = {"up", "broker", "auto", "link", "kafka-tool"}
 """They run until they are stopped, or what they run has flags of its own."""
 
 

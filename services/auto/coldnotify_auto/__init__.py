@@ -1,0 +1,1 @@
+"""`coldnotify auto FILE`: sources that publish changes of databases, folders and addresses, by rules."""

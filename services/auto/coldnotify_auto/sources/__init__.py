@@ -1,0 +1,1 @@
+"""Kinds of sources, each a folder with a row."""

@@ -1,0 +1,1 @@
+"""Folders as sources: a file is an object."""

@@ -1,0 +1,1 @@
+"""Addresses as sources: what a web server answers is an object."""
