@@ -1,6 +1,7 @@
 """MQTT devices that are owed much, or for long: large answers, identifiers that wrap, kills between two packets.
 
-The suite has small sizes. `COLDNOTIFY_TEST_MQTT_SIZE=1` has the full ones, and prints figures. `COLDNOTIFY_TEST_MQTT_SILENT_S=3600` keeps a device silent for an hour.
+The suite has small sizes. `COLDNOTIFY_TEST_MQTT_SIZE=1` has the full ones, and prints figures. With
+`COLDNOTIFY_TEST_MQTT_SILENT_S=3600` a device is silent for an hour.
 """
 
 import contextlib
