@@ -12,6 +12,7 @@ import msgspec
 
 from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.priority import check_priority, priority_header
+from coldnotify_schemas.protocol import MESSAGE_ID_BYTES_MAX
 from coldnotify_schemas.whole_numbers import offset_in_epoch
 
 VERSION_MAX = (1 << 63) - 1
@@ -42,6 +43,7 @@ can always exceed the newest version: its record comes later.
 """
 _REASON_CHARS_MAX = 1000
 _WHITE_SPACE = b" \t\n\r"
+_CONDITION_BEGINS = b'"if_'
 _BASE64_VALUES = (BASE64_VALUE, BASE64_VALUE.decode())
 
 _Record = TypeVar("_Record", bound="PublicRecord")
@@ -108,8 +110,52 @@ class HeadedRecord(PublicRecord, frozen=True, forbid_unknown_fields=True, omit_d
         return self.payload_base64 is not msgspec.UNSET
 
 
+class ConditionalRecord(HeadedRecord, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A version that becomes the newest only if a condition holds at its record's place in the log.
+
+    Its conditions are in the value, so that matchers of earlier releases, which cannot judge them, refuse the record.
+    The owner of the partition decides, and writes a plain record behind it (`decisions`).
+    """
+
+    if_version: _Version | None = None
+    """The object's newest version has this number."""
+    if_absent: bool = False
+    """The object has no version, or its newest one says that it is deleted."""
+    if_changed: bool = False
+    """The object's newest version says something else, whatever its number."""
+    id: str | None = None
+    """Recognises repeats, at most MESSAGE_ID_BYTES_MAX bytes; None: it is not repeated."""
+
+    @property
+    def condition(self) -> str:
+        """The name of its condition's field."""
+        return "if_absent" if self.if_absent else "if_changed" if self.if_changed else "if_version"
+
+    def as_version(self, version: int, incarnation: int) -> PublicRecord:
+        """Returns the version that it becomes, with these numbers."""
+        fields = {name: getattr(self, name) for name in HeadedRecord.__struct_fields__}
+        numbers = {"version": version, "incarnation": incarnation}
+        if self.is_raw or self.is_high:
+            return HeadedRecord(**fields | numbers)
+        return PublicRecord(**{name: fields[name] for name in PublicRecord.__struct_fields__} | numbers)
+
+
+CONDITIONS = ("if_version", "if_absent", "if_changed")
+
+
+class _StoredCondition(PublicRecord, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The value in Kafka of a record with a condition."""
+
+    if_version: _Version | None = None
+    if_absent: bool = False
+    if_changed: bool = False
+    id: str | None = None
+
+
 _decoder = msgspec.json.Decoder(PublicRecord)
 _headed_decoder = msgspec.json.Decoder(HeadedRecord)
+_stored_condition_decoder = msgspec.json.Decoder(_StoredCondition)
+_conditional_decoder = msgspec.json.Decoder(ConditionalRecord)
 _any_decoder = msgspec.json.Decoder()
 _base64_decoder = msgspec.json.Decoder(bytes)
 _encoder = msgspec.json.Encoder()
@@ -129,15 +175,87 @@ def parse_public_record(value: bytes, *, raw: bool = False, payload_bytes_max: i
     return _with_payload(record, _check_size(payload, payload_bytes_max), raw=bool(payload))
 
 
-def parse_headed_record(value: bytes, *, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> PublicRecord:
+def parse_objects_record(
+    value: bytes, *, raw: bool = False, payload_bytes_max: int = PAYLOAD_BYTES_MAX
+) -> PublicRecord:
+    """Returns the record that `value` is: a ConditionalRecord, if it has a condition, else as parse_public_record
+    does. Raises InvalidRecord."""
+    if _CONDITION_BEGINS not in value:
+        return parse_public_record(value, raw=raw, payload_bytes_max=payload_bytes_max)
+    stored = _parse(value, _stored_condition_decoder, payload_bytes_max, raw=raw)
+    fields = {name: getattr(stored, name) for name in _StoredCondition.__struct_fields__}
+    record = ConditionalRecord(**fields)
+    if not _has_condition(record):
+        return parse_public_record(value, raw=raw, payload_bytes_max=payload_bytes_max)
+    check_condition(record)
+    if not raw or isinstance(record.payload, msgspec.UnsetType):
+        return record
+    try:
+        payload = _base64_decoder.decode(record.payload)
+    except msgspec.MsgspecError:
+        raise InvalidRecord(f"payload: is not base64, as the header {PAYLOAD_HEADER} says") from None
+    return _with_payload(record, _check_size(payload, payload_bytes_max), raw=bool(payload))
+
+
+def _has_condition(record: ConditionalRecord) -> bool:
+    return record.if_version is not None or record.if_absent or record.if_changed
+
+
+def check_condition(record: ConditionalRecord) -> None:
+    """Checks the condition, and what a record with one may say. Raises InvalidRecord, which names the field."""
+    said = [name for name in CONDITIONS if (value := getattr(record, name)) is not None and value is not False]
+    if len(said) != 1:
+        raise InvalidRecord(f"{said[1]}: cannot be combined with {said[0]}" if said else "id: is without a condition")
+    if record.incarnation is not None:
+        raise InvalidRecord(f"incarnation: cannot be combined with {said[0]}")
+    if record.id is not None:
+        size = len(record.id.encode(errors="replace"))
+        if not 0 < size <= MESSAGE_ID_BYTES_MAX:
+            raise InvalidRecord(f"id: has {size} bytes (from 1 to {MESSAGE_ID_BYTES_MAX} are allowed)")
+
+
+def conditional(record: PublicRecord, **conditions: object) -> PublicRecord:
+    """Returns the record with these conditions and `id`, if any is said. Raises InvalidRecord."""
+    said = {name: value for name, value in conditions.items() if value is not None and value is not False}
+    if not said:
+        return record
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    try:
+        checked = msgspec.convert(said, _Conditions)
+    except msgspec.ValidationError as error:
+        raise InvalidRecord(name_the_field(str(error))) from None
+    built = ConditionalRecord(**fields | msgspec.structs.asdict(checked))
+    check_condition(built)
+    return built
+
+
+class _Conditions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    if_version: _Version | None = None
+    if_absent: bool = False
+    if_changed: bool = False
+    id: str | None = None
+
+
+def parse_headed_record(
+    value: bytes, *, payload_bytes_max: int = PAYLOAD_BYTES_MAX, conditions: bool = False
+) -> PublicRecord:
     """Parses a record as parse_public_record does, but with what headers say as fields, as publishers send it to a
-    service."""
-    record = _parse(value, _headed_decoder, payload_bytes_max)
+    service. `conditions`: it may be a ConditionalRecord."""
+    record: HeadedRecord
+    if conditions:
+        record = _parse(value, _conditional_decoder, payload_bytes_max)
+    else:
+        record = _parse(value, _headed_decoder, payload_bytes_max)
+    if isinstance(record, ConditionalRecord):
+        if _has_condition(record) or record.id is not None:
+            check_condition(record)
+        else:
+            record = HeadedRecord(**{name: getattr(record, name) for name in HeadedRecord.__struct_fields__})
     if isinstance(record.payload_base64, bytes):
         if record.payload is not msgspec.UNSET:
             raise InvalidRecord("payload: either payload or payload_base64 may be there")
         return carrying(record, record.payload_base64, payload_bytes_max=payload_bytes_max)
-    return record if record.is_high else _plain(record)
+    return record if record.is_high or isinstance(record, ConditionalRecord) else _plain(record)
 
 
 def carrying(record: PublicRecord, payload: bytes, *, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> PublicRecord:
@@ -168,6 +286,11 @@ def _check_size(payload: bytes, payload_bytes_max: int) -> bytes:
 
 def _with_payload(record: PublicRecord, payload: bytes, *, raw: bool) -> PublicRecord:
     fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    if isinstance(record, ConditionalRecord):
+        said = msgspec.Raw(payload) if payload and not raw else msgspec.UNSET
+        return ConditionalRecord(
+            **fields | {"payload": said, "payload_base64": payload if payload and raw else msgspec.UNSET}
+        )
     if payload and raw:
         return HeadedRecord(**fields | {"payload": msgspec.UNSET, "payload_base64": payload})
     fields |= {"payload": msgspec.Raw(payload) if payload else msgspec.UNSET}
@@ -192,7 +315,8 @@ def prioritized(record: PublicRecord, priority: object) -> PublicRecord:
         raise InvalidRecord(str(error)) from None
     if not high:
         return record
-    return HeadedRecord(**msgspec.structs.asdict(record) | {"priority": "high"})
+    kind = ConditionalRecord if isinstance(record, ConditionalRecord) else HeadedRecord
+    return kind(**msgspec.structs.asdict(record) | {"priority": "high"})
 
 
 def is_high(record: PublicRecord) -> bool:
@@ -236,6 +360,11 @@ def _parse(
 
 def encode_public_record(record: PublicRecord) -> bytes:
     """Returns the record as JSON, without empty fields, and without what headers say (`record_headers`)."""
+    if isinstance(record, ConditionalRecord):
+        conditions = {name: getattr(record, name) for name in (*CONDITIONS, "id")}
+        plain = _plain(record)
+        fields = {name: getattr(plain, name) for name in PublicRecord.__struct_fields__}
+        return _encoder.encode(_StoredCondition(**fields, **conditions))
     return _encoder.encode(_plain(record) if isinstance(record, HeadedRecord) else record)
 
 

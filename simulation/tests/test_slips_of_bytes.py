@@ -10,7 +10,7 @@ from coldnotify_simulation.slips import Slip, find, run_alone
 SLIPS = {
     "what is written again has no header": Slip(
         repairs.Repairs,
-        "write",
+        "_write",
         "*record_headers(said),",
         "*record_headers(said)[:0],",
         4,

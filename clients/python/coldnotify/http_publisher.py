@@ -19,6 +19,7 @@ Exceptions
         PublishTimeout            it was refused for all of `timeout_s`, and is not written
         PublishRejected           it may not be published there
         PublishManyError          some of many failed; `outcomes` has each one's
+        VersionConflict           its condition did not hold; `newest` is the version that was in force
         DescriptionConflict       the description is not the one of `if_revision`; `found` is the present one
     OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
         OutboxFull                too much waits in it
@@ -99,6 +100,7 @@ __all__ = [
     "RejectedRecord",
     "Sent",
     "UsedAfterFork",
+    "VersionConflict",
 ]
 
 _BAD_INPUT, _FORBIDDEN, _NOT_KNOWN, _CONFLICT = (400, 413), 403, 404, 409
@@ -109,7 +111,9 @@ _RETRY_AFTER_S_MIN = 0.001
 IN_FLIGHT_MAX = 1_000
 """Requests at once: each has a connection and a thread, and more would only wait in the service."""
 _ID_BYTES = 12
-"""Length of a message's random id."""
+"""Length of a message's random id, and of a publish with a condition."""
+_AGAIN_S = 0.2
+"""Pause before a publish with a condition is sent again, whose outcome is not known."""
 _MAY_BE = "unknown"
 """Prefix of the service's message about a change that may have been made."""
 
@@ -133,6 +137,23 @@ class DescriptionConflict(PublishError):
     def __init__(self, message: str, found: Described) -> None:
         super().__init__(message, indeterminate=False)
         self.found = found
+
+
+class VersionConflict(PublishError):
+    """The condition of a publish did not hold: nothing was published."""
+
+    def __init__(self, message: str, newest: Newest | None) -> None:
+        super().__init__(message, indeterminate=False)
+        self.newest = newest
+        """The object's newest version then; None: it has none, or none that is known."""
+
+
+class _Undecidable(Exception):
+    """The service does not know whether a publish with this id has been done before."""
+
+    def __init__(self, message: str, newest: Newest | None) -> None:
+        super().__init__(message)
+        self.newest = newest
 
 
 class HttpPublisher(MayHaveOutbox):
@@ -214,10 +235,27 @@ class HttpPublisher(MayHaveOutbox):
         deleted: bool = False,
         priority: str | None = None,
         description: Patch | None = None,
+        if_version: int | None = None,
+        if_absent: bool = False,
+        if_changed: bool = False,
+        id: str | None = None,  # noqa: A002  (the field's name)
     ) -> Receipt:
         """Publishes one version of an object; returns when it is durable. The arguments are those of
-        Publisher.publish(). `description`: as in describe(), in force before the version is told. Raises ValueError,
-        PublishError, PublishTimeout."""
+        Publisher.publish(). `description`: as in describe(), in force before the version is told, and not with a
+        condition.
+
+        At most one condition: `if_version`: only if that is the newest version; `if_absent`: only if the object has no
+        version, or is deleted; `if_changed`: only if the newest version says something else, else the receipt has that
+        one. It returns when the partition's owner has decided; without `version` the next number is taken. It is sent
+        again, with the same `id` (None: a new one), until the outcome is known, or `timeout_s` is over.
+
+        Raises ValueError, PublishError, PublishTimeout, VersionConflict."""
+        conditions = {"if_version": if_version, "if_absent": if_absent or None, "if_changed": if_changed or None}
+        condition: dict[str, object] = {name: said for name, said in conditions.items() if said is not None}
+        if condition:
+            _check_condition(condition, outbox=self._outbox is not None, described=description is not None)
+        elif id is not None:
+            raise ValueError("id: is without a condition")
         if self._outbox is not None:
             outgoing = version_of(
                 domain,
@@ -240,7 +278,12 @@ class HttpPublisher(MayHaveOutbox):
         if description is not None:
             encode_patch(description)
             self.describe(domain, group_id, object_id, description)
-        answer = self._post(_path(domain, group_id, object_id), record)
+        path = _path(domain, group_id, object_id)
+        if condition:
+            condition["id"] = secrets.token_hex(_ID_BYTES) if id is None else id
+            answer = self._post_decided(path, record | condition)
+        else:
+            answer = self._post(path, record)
         published = Published(answer["version"], answer["partition"], answer["offset"])
         return Receipt.of(published, self._ledger, (domain, group_id, object_id), None)
 
@@ -258,6 +301,10 @@ class HttpPublisher(MayHaveOutbox):
         deleted: bool = False,
         priority: str | None = None,
         description: Patch | None = None,
+        if_version: int | None = None,
+        if_absent: bool = False,
+        if_changed: bool = False,
+        id: str | None = None,  # noqa: A002  (the field's name)
     ) -> Receipt:
         """publish() for asyncio, in a thread. Cancelling the wait does not take back what is sent."""
         return await asyncio.to_thread(
@@ -272,6 +319,10 @@ class HttpPublisher(MayHaveOutbox):
             deleted=deleted,
             priority=priority,
             description=description,
+            if_version=if_version,
+            if_absent=if_absent,
+            if_changed=if_changed,
+            id=id,
         )
 
     def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
@@ -423,13 +474,41 @@ class HttpPublisher(MayHaveOutbox):
 
     # -- HTTP ----------------------------------------------------------------------------------------------------------
 
-    def _post(self, path: str, record: dict[str, object] | bytes, **query: str | None) -> dict[str, Any]:
+    def _post_decided(self, path: str, record: dict[str, object]) -> dict[str, Any]:
+        """Posts a record with a condition until it is known what was decided, or the time is over."""
         deadline_s = time.monotonic() + self._timeout_s
+        sent_before = False
+        while True:
+            try:
+                return self._post(path, record, deadline_s=deadline_s, decided=True)
+            except _Undecidable as error:
+                if sent_before:
+                    raise PublishError(f"{error}: it may be published", indeterminate=True) from None
+                raise VersionConflict(str(error), error.newest) from None
+            except PublishTimeout as error:
+                raise PublishTimeout(str(error), indeterminate=sent_before) if sent_before else error from None
+            except PublishError as error:
+                if not error.indeterminate or time.monotonic() + _AGAIN_S >= deadline_s:
+                    raise
+            sent_before = True
+            time.sleep(_AGAIN_S)
+
+    def _post(
+        self,
+        path: str,
+        record: dict[str, object] | bytes,
+        *,
+        deadline_s: float | None = None,
+        decided: bool = False,
+        **query: str | None,
+    ) -> dict[str, Any]:
+        """`decided`: with a condition, whose outcome is waited for."""
+        deadline_s = time.monotonic() + self._timeout_s if deadline_s is None else deadline_s
         last: TurnRefused | None = None
         while True:
             try:
                 with self._turns.turn(deadline_s):
-                    return self._ask("POST", path, record, outcome="no", **query)
+                    return self._ask("POST", path, record, outcome=None if decided else "no", **query)
             except TurnRefused as refused:
                 last = refused
             except NoTurn:
@@ -460,6 +539,16 @@ class HttpPublisher(MayHaveOutbox):
 
 def _path(domain: str, group: str, name: str, kind: str = "objects") -> str:
     return group_path(domain, group, kind, name)
+
+
+def _check_condition(said: Mapping[str, object], *, outbox: bool, described: bool) -> None:
+    names = list(said)
+    if len(names) > 1:
+        raise ValueError(f"{names[1]}: cannot be combined with {names[0]}")
+    if outbox:
+        raise ValueError(f"{names[0]}: does not go through the outbox; publish it without one")
+    if described:
+        raise ValueError(f"{names[0]}: cannot be combined with description")
 
 
 def _text(clock_ms: int | None) -> str | None:
@@ -494,6 +583,10 @@ def _error_of(refusal: HttpRefusal, base: str, *, publish: bool) -> Exception:
         return PublishRejected(f"{base}: {words}")
     if status == _NOT_KNOWN:
         return LookupError(words)
+    if status == _CONFLICT and publish:
+        newest = None if answer.get("newest") is None else Newest.of(answer["newest"])
+        unknown = answer.get("outcome") == _MAY_BE
+        return _Undecidable(words, newest) if unknown else VersionConflict(words, newest)
     if status == _CONFLICT:
         return DescriptionConflict(words, _described(answer))
     # Of a status that no handler has given, as a balancer's, nothing is known.

@@ -49,6 +49,9 @@ class CopiedArrivals:
             # This topic is the only one that there is.
             epoch = checkpoint_epoch(said.arrival)
             engine.state.epoch = engine.state.epoch if epoch is None else epoch
+        elif said.decided:
+            epoch = checkpoint_epoch(said.decided[0])
+            engine.state.epoch = engine.state.epoch if epoch is None else epoch
         elif said.arrival is not None:
             name = record.key.decode(errors="replace")
             self._by_arrival[record.partition].setdefault(name, record.offset)
@@ -62,7 +65,9 @@ class CopiedArrivals:
     def newest(self, topic: str) -> Iterator[SourceRecord]:
         """Yields the newest versions of objects that were published by arrival since the last time."""
         for partition, names in self._by_arrival.items():
-            objects = self._engines[partition].state.objects
+            engine = self._engines[partition]
+            engine.intake.decide_rest(0)
+            objects = engine.state.objects
             for name, offset in names.items():
                 obj = objects.get(name)
                 if obj is not None and obj.version >= 0:

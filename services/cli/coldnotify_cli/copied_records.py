@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER, arrival_header, arrival_of, is_by_arrival
+from coldnotify_schemas.decisions import DECIDED_HEADER
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import (
     FORMAT_WITH_FILTERS,
@@ -25,8 +26,10 @@ from coldnotify_schemas.records import (
     LARGEST_PAYLOAD_BYTES,
     MOVED_HEADER,
     SINCE_HEADER,
+    ConditionalRecord,
     InvalidRecord,
     encode_public_record,
+    parse_objects_record,
     parse_public_record,
     payload_header,
     says_raw,
@@ -120,8 +123,12 @@ class CopiedRecords:
         if record.topic in self._channels:
             return self._to(record, partition, record.value, self._placed(record, record.headers))
         value = record.value
+        if value is None and any(name == DECIDED_HEADER for name, _ in record.headers):
+            return None
         if value is not None and record.topic == self._objects:
             raw = says_raw(record.headers)
+            if self._is_conditional(value, raw=raw):
+                return None  # the record behind it says what it became
             if arrival_of(record.headers) is not None and self._is_by_arrival(value, raw=raw):
                 # What was not moved yet gets its version in its new partition; others have one by now (CopiedArrivals).
                 kept = [one for one in record.headers if one[0].startswith(PROPERTY_PREFIX)]
@@ -167,6 +174,14 @@ class CopiedRecords:
             return None
 
     @staticmethod
+    def _is_conditional(value: bytes, *, raw: bool) -> bool:
+        try:
+            said = parse_objects_record(value, raw=raw, payload_bytes_max=LARGEST_PAYLOAD_BYTES)
+        except InvalidRecord:
+            return False
+        return isinstance(said, ConditionalRecord)
+
+    @staticmethod
     def _is_by_arrival(value: bytes, *, raw: bool) -> bool:
         try:
             return is_by_arrival(parse_public_record(value, raw=raw, payload_bytes_max=LARGEST_PAYLOAD_BYTES), b"")
@@ -208,5 +223,5 @@ class CopiedRecords:
         return msgspec.json.encode(said)
 
 
-_OF_PLACES = (MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER, MESSAGE_HEADER)
+_OF_PLACES = (MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER, MESSAGE_HEADER, DECIDED_HEADER)
 """Headers about offsets of the old topics. A channel's record keeps its place there, by which repeats are known."""

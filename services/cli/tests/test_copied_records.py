@@ -75,6 +75,15 @@ def test_a_version_keeps_what_it_says_and_its_time(records: CopiedRecords, key: 
     assert copied == CopiedRecord(NEW.objects, NEW_HOME, key, value, kept, 1234)
 
 
+def test_a_condition_is_left_out_and_what_it_became_is_copied(records: CopiedRecords) -> None:
+    decided = [("coldnotify-decided", b"0000004d/3 won 6 0")]
+    assert records.of(source(OLD.objects, b"d/g/o", b'{"if_version":5}', [])) is None
+    assert records.of(source(OLD.objects, b"d/g/o", None, decided)) is None
+    copied = records.of(source(OLD.objects, b"d/g/o", b'{"version":6,"incarnation":0}', decided))
+    assert copied is not None
+    assert (copied.value, copied.headers) == (b'{"version":6,"incarnation":0}', [])
+
+
 def test_a_version_by_arrival_is_copied_once_it_is_known(records: CopiedRecords) -> None:
     without: Headers = [("coldnotify-arrival", None)]
     assert records.of(source(OLD.objects, b"d/g/o", b"{}", [arrival_header()])) is None

@@ -49,9 +49,9 @@ def object_of_path(raw_path: str) -> str:
 
 
 def parse_one(body: bytes, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> PublicRecord:
-    """A body with one record; nothing at all means {}. Raises BadRequest."""
+    """A body with one record, which may have a condition; nothing at all means {}. Raises BadRequest."""
     try:
-        return _parse(body if body.strip() else b"{}", payload_bytes_max)
+        return _parse(body if body.strip() else b"{}", payload_bytes_max, conditions=True)
     except InvalidRecord as error:
         raise _bad_request(error) from None
 
@@ -116,9 +116,9 @@ def _record(name: str, raw: bytes, payload_bytes_max: int) -> PublicRecord:
         raise InvalidObject(name, error) from None
 
 
-def _parse(value: bytes, payload_bytes_max: int) -> PublicRecord:
+def _parse(value: bytes, payload_bytes_max: int, *, conditions: bool = False) -> PublicRecord:
     """Raises InvalidRecord, also where it would begin an object's versions over: nobody could outdo the highest one."""
-    record = parse_headed_record(value, payload_bytes_max=payload_bytes_max)
+    record = parse_headed_record(value, payload_bytes_max=payload_bytes_max, conditions=conditions)
     if record.incarnation is not None:
         raise InvalidRecord("incarnation: is not a publisher's to say; `coldnotify object reset` begins versions over")
     return record

@@ -17,8 +17,9 @@ from coldnotify_schemas.records import (
     MOVED_HEADER,
     PAYLOAD_BYTES_MAX,
     SINCE_HEADER,
+    ConditionalRecord,
     InvalidRecord,
-    parse_public_record,
+    parse_objects_record,
     says_raw,
 )
 from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
@@ -117,13 +118,13 @@ def show_record(found: FoundRecord, version: int | None, payload_bytes_max: int 
         removal = removal_of(headers.get(REMOVES_HEADER, b""))
         return {**shown, "kind": "null", "version": None if removal is None else removal.version}
     try:
-        record = parse_public_record(found.value, raw=says_raw(found.headers), payload_bytes_max=payload_bytes_max)
+        record = parse_objects_record(found.value, raw=says_raw(found.headers), payload_bytes_max=payload_bytes_max)
     except InvalidRecord as error:
         return {**shown, "kind": "invalid", "version": None, "reason": str(error)}
     payload = record.payload_bytes
     return {
         **shown,
-        "kind": "version",
+        "kind": "condition" if isinstance(record, ConditionalRecord) else "version",
         "version": version,
         "incarnation": record.incarnation,
         "source": record.source,

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 # From what Kafka needs on the same machine to what the publish timeout allows.
 _LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
-OUTCOMES = ("published", "repeated", "altered", "stale", "rejected", "unknown")
+OUTCOMES = ("published", "repeated", "altered", "stale", "rejected", "refused", "unknown")
 ACKNOWLEDGED, REFUSED, INDETERMINATE = "acknowledged", "refused", "indeterminate"
 CONFLICT = "conflict"
 ABOVE_AGREEMENT = "above_agreement"

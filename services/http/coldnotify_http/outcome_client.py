@@ -76,6 +76,12 @@ class OutcomeClient:
         """Returns each publish's outcome, in order."""
         return list(await asyncio.gather(*(self._outcome(domain, group, one) for one in published)))
 
+    async def decided(self, domain: str, group: str, published: Published) -> Mapping[str, Any] | str:
+        """Returns what the matcher says of a record with a condition; why it says nothing, if it does not in time."""
+        if published.offset < 0:
+            return OFFSET_NOT_KNOWN
+        return await self._item((domain, group, published.partition), published.offset)
+
     async def _outcome(self, domain: str, group: str, published: _One) -> Outcome:
         (object_, record), one = published
         if not one.written:

@@ -1,9 +1,9 @@
 """The two endpoints that publish: one object, and many."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import web
 from coldnotify.publisher import Outcome, Published, PublishError
@@ -14,12 +14,13 @@ from coldnotify_common.http.web_auth import checks_names
 from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.tracing import Attributes, Tracer
 from coldnotify_schemas.names import InvalidName
-from coldnotify_schemas.records import VERSION_MAX
+from coldnotify_schemas.records import VERSION_MAX, ConditionalRecord
 from coldnotify_schemas.wrong_clocks import clock_fault
 
 from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_many, parse_one
+from coldnotify_http.conditions_by_http import UNKNOWN, decided_answer, with_headers
 from coldnotify_http.entrance import Entered, Entrance, HttpAdmission
-from coldnotify_http.metrics import Metrics
+from coldnotify_http.metrics import OUTCOMES, Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.own_names import owned_records
 from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
@@ -41,6 +42,9 @@ class OutcomeAsker(Protocol):
 
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> Sequence[Outcome]:
         """Returns each publish's effect, in order; `unknown` if that cannot be determined in time."""
+
+    async def decided(self, domain: str, group: str, published: Published) -> Mapping[str, Any] | str:
+        """Returns what was decided of a record with a condition, or why that is not known."""
 
 
 class PublishEndpoints:
@@ -77,14 +81,17 @@ class PublishEndpoints:
 
     @checks_names
     async def post_one(self, request: web.Request) -> web.Response:
-        """POST .../objects/{object}?outcome=no: the public record's JSON; an empty body is {}."""
+        """POST .../objects/{object}?outcome=no: the public record's JSON; an empty body is {}. With a condition it is
+        answered once that is decided."""
         try:
             domain, group = domain_and_group(request)
             wanted = _outcome_wanted(request, default=True)
             clock_ms = _clock_ms(request)
             object_ = object_of_path(request.rel_url.raw_path)
             body = await self.bodies.one(request)
-            record = parse_one(body, self.payload_bytes_max)
+            record = parse_one(with_headers(body, request.headers), self.payload_bytes_max)
+            if isinstance(record, ConditionalRecord) and request.query.get("outcome") == "no":
+                raise BadRequest("outcome", f"'no' cannot be combined with {record.condition}")
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
@@ -102,8 +109,22 @@ class PublishEndpoints:
         if isinstance(entered, web.Response):
             return entered
         outcomes = await self._publish(request, domain, group, [named], entered)
+        name, record = named
+        if isinstance(record, ConditionalRecord) and isinstance(outcomes[0], Published):
+            return await self._decided(domain, group, name, record, outcomes[0])
         (result,) = await self._results(domain, group, [named], outcomes, wanted=wanted)
         return json_answer({"domain": domain, "group": group, **result}, status=status_of(outcomes))
+
+    async def _decided(
+        self, domain: str, group: str, name: str, record: ConditionalRecord, published: Published
+    ) -> web.Response:
+        begin_s = time.perf_counter()
+        item = await self._outcomes.decided(domain, group, published)
+        answer = decided_answer({"domain": domain, "group": group, "object": name}, record, published, item)
+        seconds = time.perf_counter() - begin_s
+        said = UNKNOWN if isinstance(item, str) else str(item.get("outcome", UNKNOWN))
+        self._metrics.outcome_seconds.labels(said if said in OUTCOMES else UNKNOWN).observe(seconds)
+        return answer
 
     @checks_names
     async def post_many(self, request: web.Request) -> web.Response:

@@ -5,7 +5,7 @@ Stands for: request_parts, write_answers
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -45,11 +45,16 @@ class FakePublisher:
 class FakeOutcomes:
     def __init__(self) -> None:
         self.answers: dict[str, Outcome] = {}
+        self.items: list[Mapping[str, Any] | str] = []
         self.asked: list[tuple[str, str, list[tuple[str, int]]]] = []
 
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> list[Outcome]:
         self.asked.append((domain, group, [(name, one.offset) for (name, _), one in published]))
         return [self.answers.get(name, Outcome("published")) for (name, _), _ in published]
+
+    async def decided(self, domain: str, group: str, published: Published) -> Mapping[str, Any] | str:
+        self.asked.append((domain, group, [("", published.offset)]))
+        return self.items.pop(0)
 
 
 class Service:
@@ -248,3 +253,20 @@ async def test_a_version_by_a_clock_that_was_wrong_is_refused_with_the_time_here
         assert service.publisher.seen == []
         assert (await service.post(f"{path}?clock_ms={now_ms}", body))[0] == 200
         service.publisher.seen.clear()
+
+
+async def test_a_publish_with_a_condition_is_answered_once_that_is_decided(service: Service) -> None:
+    service.outcomes.items = [
+        {"outcome": "published", "object": "o", "newest": {"version": 6}},
+        {"outcome": "refused", "object": "o", "reason": "if_version: another", "newest": {"version": 7}},
+    ]
+    status, answer = await service.post(OBJECTS + "/o", b'{"if_version": 5}')
+    assert (status, answer["version"], answer["offset"]) == (200, 6, 40)
+    status, answer = await service.post(OBJECTS + "/o", b"", **{"If-Match": '"5"'})
+    assert (status, answer["outcome"], answer["newest"]) == (409, "refused", {"version": 7})
+    for outcome in ("published", "refused"):
+        assert service.metric("coldnotify_http_outcome_seconds_count", outcome=outcome) == 1
+    status, answer = await service.post(OBJECTS + "/o?outcome=no", b'{"if_version": 5}')
+    assert (status, answer["field"]) == (400, "outcome")
+    assert (await service.post(OBJECTS, b'{"objects": {"o": {"if_version": 5}}}'))[0] == 400
+    assert len(service.publisher.seen) == 2

@@ -47,6 +47,9 @@ class NoKafka:
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> list[Outcome]:
         return [Outcome("published") for _ in published]
 
+    async def decided(self, domain: str, group: str, published: Published) -> str:
+        return "nobody is asked"
+
 
 class Service:
     def __init__(self, url: str, client: ClientSession, tenants: Tenants, kafka: NoKafka, registry: CollectorRegistry):

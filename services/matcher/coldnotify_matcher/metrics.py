@@ -98,6 +98,8 @@ OTHER_EVENTS = {
         "Nulls under an object's key that removed nothing, because they named no version, or one that was published "
         "again since; the version in force is written again"
     ),
+    "decided": "Publishes with a condition that held, so that they are versions",
+    "decided_in_vain": "Publishes with a condition that are no versions: it did not hold, or they were repeats",
     "forgotten_by_operators": "Clients forgotten, because an operator asked for it",
     "disconnected": "Sessions ended, because an operator asked for it",
     "evaluated": "Queries evaluated because a change might concern them",
@@ -162,7 +164,7 @@ for _event in OTHER_EVENTS:
 REJECTED_FIELDS = (
     "key", "domain", "group", "object", "record",
     "version", "incarnation", "source", "payload", "expires_at", "deleted",
-    "description", "timestamp",
+    "description", "timestamp", "if_version", "if_absent", "if_changed", "id",
 )  # fmt: skip
 UNKNOWN_FIELD = "unknown_field"
 """Replaces a name that the publisher made up: their number has no bound."""

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
 from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
+from coldnotify_schemas.decisions import DECIDED_HEADER
 from coldnotify_schemas.description_patches import REQUEST_HEADER
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by
 from coldnotify_schemas.message_places import MESSAGE_HEADER, MessagePlace, message_place
@@ -44,6 +45,8 @@ class SaidByHeaders(NamedTuple):
     """The last request whose patch is in a description (`description_patches.request_in`); b"" without one."""
     message: MessagePlace | None = None
     """The message that it is, too (`message_places`); None: it is none."""
+    decided: tuple[bytes, ...] = ()
+    """Decisions about conditional records (`decisions.decided_of`)."""
 
 
 NOTHING_SAID = SaidByHeaders()
@@ -67,6 +70,7 @@ class HeadedObjectRecord(NamedTuple):
     passed_over: int = 0
     request: bytes = b""
     message: MessagePlace | None = None
+    decided: tuple[bytes, ...] = ()
 
 
 class EndedByHeaders(NamedTuple):
@@ -107,6 +111,7 @@ def read_headers(headers: Headers) -> SaidByHeaders:
     """Returns the headers of an objects record; a damaged header counts as absent."""
     moved, since, removes, urgent, arrival, raw = False, b"", b"", False, None, False
     has_properties, request, message = False, b"", None
+    decided: list[bytes] = []
     for name, value in headers:
         if name == MOVED_HEADER:
             moved = True
@@ -126,8 +131,19 @@ def read_headers(headers: Headers) -> SaidByHeaders:
             has_properties = True
         elif name == REQUEST_HEADER and isinstance(value, bytes):
             request = value
+        elif name == DECIDED_HEADER and isinstance(value, bytes):
+            decided.append(value)
     said = SaidByHeaders(
-        moved, sampled_in(headers), since, removes, urgent, arrival, raw, request=request, message=message
+        moved,
+        sampled_in(headers),
+        since,
+        removes,
+        urgent,
+        arrival,
+        raw,
+        request=request,
+        message=message,
+        decided=tuple(decided),
     )
     if not has_properties:
         return said

@@ -13,9 +13,11 @@ from coldnotify_schemas.priority import HIGH, check_priority
 from coldnotify_schemas.records import (
     PAYLOAD_BYTES_MAX,
     VERSION_MAX,
+    ConditionalRecord,
     InvalidRecord,
     PublicRecord,
     carrying,
+    conditional,
     encode_public_record,
     is_high,
     parse_public_record,
@@ -113,9 +115,14 @@ def make_record(
     deleted: bool = False,
     incarnation: int | None = None,
     priority: str | None = None,
+    if_version: int | None = None,
+    if_absent: bool = False,
+    if_changed: bool = False,
+    id: str | None = None,  # noqa: A002  (the field's name)
     payload_bytes_max: int = PAYLOAD_BYTES_MAX,
 ) -> PublicRecord:
-    """Returns the public record of a version. Raises InvalidRecord, whose message begins with the field at fault."""
+    """Returns the public record of a version. `if_version` ...: a ConditionalRecord, whose acknowledgement says nothing
+    about its condition. Raises InvalidRecord, whose message begins with the field at fault."""
     for name, number in (("version", version), ("expires_at", expires_at), ("incarnation", incarnation)):
         if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
             raise InvalidRecord(f"{name}: {number!r} is not a whole number")
@@ -137,7 +144,9 @@ def make_record(
         record = carrying(record, payload_of(payload), payload_bytes_max=payload_bytes_max)
     # What everybody else will read is what gets checked in full.
     checked = parse_public_record(encode_public_record(record), raw=record.is_raw, payload_bytes_max=payload_bytes_max)
-    return prioritized(checked, priority)
+    return conditional(
+        prioritized(checked, priority), if_version=if_version, if_absent=if_absent, if_changed=if_changed, id=id
+    )
 
 
 def check_key(domain: str, group: str, object_: str) -> None:
@@ -174,7 +183,11 @@ def checked_many(
 
 
 def outgoing_version(domain: str, group: str, object_: str, record: PublicRecord, trace: str | None) -> Outgoing:
-    """The record as an outbox keeps it."""
+    """The record as an outbox keeps it. Raises InvalidRecord if it has a condition."""
+    if isinstance(record, ConditionalRecord):
+        raise InvalidRecord(
+            f"{record.condition}: does not go through the outbox, whose publishes nobody decides in time"
+        )
     return Outgoing(
         domain,
         group,

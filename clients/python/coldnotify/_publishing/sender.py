@@ -16,7 +16,13 @@ from coldnotify_schemas.channels import Retentions, message_headers
 from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import CLOCK_SET_S
-from coldnotify_schemas.records import PAYLOAD_HEADER, PublicRecord, encode_public_record, record_headers
+from coldnotify_schemas.records import (
+    PAYLOAD_HEADER,
+    ConditionalRecord,
+    PublicRecord,
+    encode_public_record,
+    record_headers,
+)
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from coldnotify_schemas.wrong_clocks import clock_fault, time_words
@@ -410,6 +416,7 @@ class Sender:
     def _is_known_repeat(self, last: _Last, record: object, value_hash: bytes) -> bool:
         return (
             isinstance(record, PublicRecord)
+            and not isinstance(record, ConditionalRecord)
             and last.value_hash == value_hash
             and record.version is not None
             and (self._sole_publisher or record.incarnation is not None)

@@ -12,6 +12,7 @@ from coldnotify_schemas.priority import HIGH
 from coldnotify_cli.described import parse_assignments
 from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.noting import noted
+from coldnotify_cli.only_if import publish_only_if
 from coldnotify_cli.outcome_lines import outcome_of, say
 from coldnotify_cli.settings import PublishCommandSettings
 from coldnotify_cli.waiting_notice import waiting_notice
@@ -43,6 +44,9 @@ from coldnotify_cli.waiting_notice import waiting_notice
     multiple=True,
     help="Key of the object's description, which is said before the version, as a whole; may be given several times.",
 )
+@click.option("--if-version", type=int, metavar="N", help="Only if version N is the newest.")
+@click.option("--if-absent", is_flag=True, help="Only if the object has no version, or is deleted.")
+@click.option("--if-changed", is_flag=True, help="Only if the newest version says something else.")
 @click.option(
     "--history",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -62,6 +66,9 @@ def command_publish(
     deleted: bool,
     priority: str | None,
     assignments: tuple[str, ...],
+    if_version: int | None,
+    if_absent: bool,
+    if_changed: bool,
     history: Path | None,
     as_json: bool,
     settings: PublishCommandSettings,
@@ -75,6 +82,9 @@ def command_publish(
     --describe replaces the whole description; `coldnotify describe` changes some keys of it.
 
     Without --version the version is the time in ms. Smaller numbers after it are stale until `coldnotify object reset`.
+
+    With one of --if-version, --if-absent and --if-changed it asks the HTTP service, and ends with exit code
+    1 if the condition did not hold. Then the version is by default the next after the newest.
     """
     if payload is not None and payload_file is not None:
         raise click.UsageError("--payload and --payload-file: cannot be combined")
@@ -84,6 +94,15 @@ def command_publish(
 
     value = parse_payload(payload) if payload_file is None else payload_file.read_bytes()
     description = parse_assignments(assignments) or None
+    conditions = {"if_version": if_version, "if_absent": if_absent or None, "if_changed": if_changed or None}
+    if condition := {name: said for name, said in conditions.items() if said is not None}:
+        name = f"--{next(iter(condition)).replace('_', '-')}"
+        if history is not None or description is not None:
+            raise click.UsageError(f"{name}: cannot be combined with {'--history' if history else '--describe'}")
+        fields = {"version": version, "source": source, "expires_at": expires_at, "priority": priority}
+        return publish_only_if(
+            settings, (domain, group, object_id), value, {**fields, "deleted": deleted, **condition}, as_json=as_json
+        )
     node = HttpNode(settings)
     with (
         Publisher(

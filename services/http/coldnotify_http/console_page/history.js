@@ -38,6 +38,7 @@ const begins = ({ payload_begins: text = "", payload_bytes: size = 0 }) => (text
 
 function what(one, newest) {
   if (one.kind === "invalid") return `cannot be understood: ${one.reason}`;
+  if (one.kind === "condition") return "a publish with a condition; what it became stands behind it";
   if (one.kind === "null") return one.version === null ? "a null that removes nothing" : "tombstone: removes up to this version";
   const isNewest = String(one.version) === String(newest.version) && (one.incarnation ?? newest.incarnation) === newest.incarnation;
   return [isNewest && "the newest", one.deleted && "tombstone: deleted", one.incarnation && `incarnation ${one.incarnation}`,

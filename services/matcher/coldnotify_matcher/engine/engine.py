@@ -114,6 +114,7 @@ class Engine:
         `requests_start`: the offset from which requests are handled; None: from the end on.
         """
         self.retention.start(now_ms)
+        self.intake.decide_rest(now_ms)
         self.intake.checkpoints.clear()
         self.loading.finish(
             generation, inboxes, now_ms, objects_committed=objects_committed, requests_start=requests_start

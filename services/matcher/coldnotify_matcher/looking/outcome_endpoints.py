@@ -87,6 +87,8 @@ class OutcomeEndpoints:
                 # While a record is taken in, the position moves before its outcome is known: so the next step is waited
                 # for.
                 behind = partition.engine.state.position <= max(offsets)
+                # Those that are decided are told once that is durable.
+                behind |= any(partition.engine.intake.conditions.awaits(offset) for offset in offsets)
                 if not behind and not was_behind:
                     return partition
                 was_behind = behind
@@ -109,11 +111,14 @@ def show_outcome(taken: TakenRecord) -> dict[str, Any]:
     """Returns the outcome of one record; `newest` is the object's newest version once it was taken in."""
     if taken.outcome == REJECTED:
         return {"outcome": taken.outcome, "reason": taken.reason}
+    if taken.version < 0:
+        return {"outcome": taken.outcome, "reason": taken.reason, "newest": None}
     newest: dict[str, Any] = {"version": taken.version}
     if taken.incarnation:
         newest["incarnation"] = taken.incarnation
     newest["published_ms"] = taken.published_ms if taken.published_ms >= 0 else None
-    return {"outcome": taken.outcome, "newest": newest}
+    shown = {"outcome": taken.outcome, "newest": newest}
+    return {**shown, "reason": taken.reason} if taken.reason else shown
 
 
 def _item(partition: MatcherPartition, prefix: str, offset: int, position: int) -> dict[str, Any]:

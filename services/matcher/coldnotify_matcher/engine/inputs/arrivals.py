@@ -111,7 +111,9 @@ class Arrival:
         count."""
         record = self.record
         key, value, door = record.key, record.value, self._door
-        if self.home == door.partition and key is not None and value is not None and not record.since:
+        if record.since or record.decided:
+            return
+        if self.home == door.partition and key is not None and value is not None:
             door.use_of(self.domain).publish(len(key) + len(value), high=record.urgent)
 
     def reject(self, reason: str) -> None:

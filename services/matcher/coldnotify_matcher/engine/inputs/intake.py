@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from coldnotify_schemas.arrival_versions import arrival_version, checkpoint_of, is_by_arrival
+from coldnotify_schemas.decisions import Decided, decided_of
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from coldnotify_schemas.records import (
     VERSION_MAX,
+    ConditionalRecord,
     InvalidRecord,
     PublicRecord,
     check_incarnation,
-    parse_public_record,
+    parse_objects_record,
     since_of,
 )
 
@@ -17,6 +19,8 @@ from coldnotify_matcher.engine.inputs.arrivals import Arrival, ArrivalKind, Door
 from coldnotify_matcher.engine.inputs.checkpoints import LoadedCheckpoints, ReadRecord
 from coldnotify_matcher.engine.inputs.description_intake import DescriptionIntake
 from coldnotify_matcher.engine.inputs.removal_intake import RemovalIntake, read_removal
+from coldnotify_matcher.engine.inputs.undecided import Undecided, WaitingRecord
+from coldnotify_matcher.engine.objects.condition_rule import ConditionRule
 from coldnotify_matcher.engine.objects.history import History
 from coldnotify_matcher.engine.objects.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
@@ -48,6 +52,8 @@ class Intake:
         self._repairs = repairs
         self._removals = removals
         self.checkpoints = LoadedCheckpoints()
+        self.conditions = ConditionRule(history)
+        self._undecided = Undecided()
         self._descriptions = DescriptionIntake(state, conflation, repairs, removals)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
@@ -56,6 +62,8 @@ class Intake:
         # Merging it twice could have another result: without an incarnation it refers to the one in force at that time.
         merged = record.offset < state.position
         if not merged:
+            if record.offset > state.position and not state.live:
+                self.conditions.known_from = record.offset
             state.position = record.offset + 1
         arrival = Arrival(self._door, record)
         # While a partition is loaded, count the records after the predecessor's last commit: it has not counted them,
@@ -67,14 +75,23 @@ class Intake:
         if arrival.kind is ArrivalKind.DESCRIPTION:
             self._descriptions.on_arrival(arrival, now_ms, merged=merged)
             return
-        if not merged and not state.live and self._keep_unmade(arrival):
-            return
+        if not merged and not state.live:
+            if arrival.text in self._undecided:
+                self._wait(arrival, now_ms)
+                return
+            if self._keep_unmade(arrival):
+                return
         # If an object has a version its key was checked then.
         obj = state.objects.get(arrival.text) if arrival.readable else None
         if obj is None or obj.version == UNKNOWN:
             obj = self._object_at(arrival)
             if obj is None:
                 return
+        self._take(obj, arrival, now_ms, merged=merged)
+
+    def _take(self, obj: Obj, arrival: Arrival, now_ms: int, *, merged: bool) -> None:
+        """Take a record of an object in. `merged`: it was seen before, and can only be rejected now."""
+        state, record = self._state, arrival.record
         if (removal := read_removal(record)) is not None:
             if not merged:
                 self._removals.on_object(obj, removal, record.offset, now_ms)
@@ -82,6 +99,13 @@ class Intake:
                     self.checkpoints.forget(obj)
             else:
                 state.forget_if_idle(obj)
+            return
+        decided = self._decided(record) if record.decided else ()
+        if decided and record.value is None:
+            if not merged:
+                self._pass_over(obj, record)
+                self._durable(decided)
+            state.forget_if_idle(obj)
             return
         try:
             said, version = self._understood(record, obj.version)
@@ -96,6 +120,13 @@ class Intake:
             return
         if merged:
             return
+        if isinstance(said, ConditionalRecord):
+            self._on_condition(obj, arrival, said, now_ms)
+            return
+        if decided and not all(self.conditions.agrees(obj.key, one) for one in decided):
+            # It is of a matcher that had lost the partition: what it says is in force is not.
+            self._pass_over(obj, record)
+            return
         if record.arrival and (read_to := checkpoint_of(said, record.arrival, state.epoch, record.offset)) is not None:
             self._merge_checkpoint(obj, record, said, read_to, now_ms)
         else:
@@ -104,6 +135,80 @@ class Intake:
             self._merge(obj, record, said, version, now_ms)
             if not state.live:
                 self.checkpoints.add(obj, record, said)
+        self._durable(decided)
+
+    # --- conditional records
+
+    def decide_rest(self, now_ms: int) -> None:
+        """Decide, once the log is loaded, what nobody has decided. It is written down with the first step."""
+        for key in self._undecided.names():
+            self._release(key, now_ms, rest=True)
+        self._state.at = None
+
+    def _on_condition(self, obj: Obj, arrival: Arrival, said: ConditionalRecord, now_ms: int) -> None:
+        if self._state.live:
+            self._decide(obj, arrival.record, said, now_ms)
+            return
+        self._undecided.add(WaitingRecord(arrival, said))
+        if self._undecided.full:
+            self._release(arrival.text, now_ms, rest=True)
+
+    def _wait(self, arrival: Arrival, now_ms: int) -> None:
+        """Have a record wait for the decision about one before it, or take it in with those that it decides."""
+        record = arrival.record
+        said: PublicRecord | None = None
+        if record.value is not None:
+            try:
+                said, _ = self._understood(record, 0)
+            except InvalidRecord:
+                said = None  # it is rejected in its turn
+        waiting = WaitingRecord(arrival, said if isinstance(said, ConditionalRecord) else None)
+        self._undecided.add(waiting, self._decided(record))
+        self._release(arrival.text, now_ms, rest=self._undecided.full)
+
+    def _release(self, key: str, now_ms: int, *, rest: bool) -> None:
+        state = self._state
+        for (arrival, said), decided in self._undecided.take(key, all_of=rest):
+            obj, record = state.object_of(key), arrival.record
+            state.at = state.rules.topics.objects, record.offset
+            if said is None:
+                self._take(obj, arrival, now_ms, merged=False)
+            elif decided is None:
+                self._decide(obj, record, said, now_ms)
+            else:
+                self._become(obj, record, said, decided, now_ms)
+
+    def _decide(self, obj: Obj, record: ObjectRecord, said: ConditionalRecord, now_ms: int) -> None:
+        decided = self.conditions.decide(obj, said, record)
+        self._become(obj, record, said, decided, now_ms)
+        self._repairs.decide(obj, decided)
+        self._state.count("decided" if decided.is_version else "decided_in_vain")
+
+    def _become(self, obj: Obj, record: ObjectRecord, said: ConditionalRecord, decided: Decided, now_ms: int) -> None:
+        """Have a conditional record be what was decided."""
+        if decided.is_version:
+            version = said.as_version(decided.version, decided.incarnation)
+            self._merge(obj, record, version, decided.version, now_ms, told=False)
+            if not self._state.live:
+                self.checkpoints.add(obj, record, version)
+        else:
+            obj.last_offset = max(obj.last_offset, record.offset)
+        self.conditions.note(obj, said, record, decided)
+
+    def _pass_over(self, obj: Obj, record: ObjectRecord) -> None:
+        obj.last_offset = max(obj.last_offset, record.offset)
+        if self._state.live:
+            self._repairs.look_at(obj)
+
+    def _decided(self, record: ObjectRecord) -> list[Decided]:
+        found = (decided_of(value, self._state.epoch, record.offset - 1) for value in record.decided)
+        return [one for one in found if one is not None]
+
+    def _durable(self, decided: Sequence[Decided]) -> None:
+        for one in decided:
+            self.conditions.durable(one)
+
+    # --- others
 
     def skip_object(self, key: bytes | None, offset: int) -> None:
         """Skip the record at this offset, which is set aside: its object's newest version is to be written after it."""
@@ -141,6 +246,8 @@ class Intake:
             check_incarnation(said, offset)
         except ValueError:
             return False
+        if isinstance(said, ConditionalRecord):
+            return False
         if len(value) > UNMADE_BYTES_MAX and len(value) > 2 * len(said.payload_bytes):
             return False
         version = said.version_at(record.timestamp_ms)
@@ -153,17 +260,29 @@ class Intake:
         self._history.published(name, said.incarnation or 0, version, came_at, record.timestamp_ms)
         return True
 
-    def _merge(self, obj: Obj, record: ObjectRecord, said: PublicRecord, version: int, now_ms: int) -> None:
+    def _merge(
+        self,
+        obj: Obj,
+        record: ObjectRecord,
+        said: PublicRecord,
+        version: int,
+        now_ms: int,
+        *,
+        told: bool = True,
+    ) -> None:
+        """Merge a version. `told`: its outcome may be told."""
         state, offset = self._state, record.offset
-        outcome = self._history.taken(obj, said, version, offset)
+        outcome = self._history.taken(obj, said, version, offset, told=told)
         group, before = "", None
         if state.members.groups.any and (group := state.members.group_of(obj)):
             before = state.members.groups.description(group, obj.name)
         was_there = obj.there
         newer = self._put(obj, record, said, version, now_ms)
         state.objects.note(obj.key, before=was_there, now=obj.there)
+        if obj.there and not was_there:
+            self.conditions.note_created(obj.key, offset)
         if newer:
-            self._history.published(obj.key, obj.incarnation, version, obj.offset, record.timestamp_ms)
+            self._history.published(obj.key, obj.incarnation, version, obj.offset, record.timestamp_ms, told=told)
         if not state.live:
             return
         if newer and state.filtered.any:
@@ -239,7 +358,7 @@ class Intake:
             arrival.reject(invalid)
             return None
         if not arrival.at_home:
-            arrival.stray(lambda value: self._parse(value, raw=arrival.record.raw))
+            arrival.stray(lambda value: self._check_stray(value, arrival))
             return None
         return self._state.object_of(arrival.text)
 
@@ -256,11 +375,16 @@ class Intake:
             )
         return said, version
 
+    def _check_stray(self, value: bytes, arrival: Arrival) -> None:
+        said = self._parse(value, raw=arrival.record.raw)
+        if isinstance(said, ConditionalRecord):
+            raise InvalidRecord(f"{said.condition}: the key belongs to partition {arrival.home}, and is not moved")
+
     def _parse(self, value: bytes, *, raw: bool) -> PublicRecord:
-        return parse_public_record(value, raw=raw, payload_bytes_max=self._state.rules.payload_bytes_max)
+        return parse_objects_record(value, raw=raw, payload_bytes_max=self._state.rules.payload_bytes_max)
 
 
 def _version_of(record: ObjectRecord, said: PublicRecord, newest: int) -> int:
-    if is_by_arrival(said, record.arrival):
+    if is_by_arrival(said, record.arrival) or (isinstance(said, ConditionalRecord) and said.version is None):
         return arrival_version(newest, record.timestamp_ms)
     return said.version_at(record.timestamp_ms)

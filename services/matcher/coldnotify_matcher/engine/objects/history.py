@@ -27,6 +27,10 @@ STALE = "stale"
 """The outcome of a record with a version below the newest: no client ever receives it."""
 REJECTED = "rejected"
 """The outcome of a record that could not be understood."""
+REFUSED = "refused"
+"""The outcome of a conditional record that is no version, because its condition did not hold."""
+UNDECIDABLE = "undecidable"
+"""The outcome of a conditional record whose condition does not hold, and that may repeat one that was published."""
 
 OUTCOMES_MAX = 10_000
 """Offsets of one partition whose outcome is remembered: publishers ask within seconds."""
@@ -82,29 +86,44 @@ class History:
         self._outcomes: list[TakenRecord | tuple[str, int, int, int, int] | None] = [None] * outcomes_max
         """At the offset modulo its length; a publish has the form of `_latest`. Another thread may read it."""
 
-    def taken(self, obj: Obj, record: PublicRecord, version: int, offset: int) -> str:
+    def taken(self, obj: Obj, record: PublicRecord, version: int, offset: int, *, told: bool = True) -> str:
         """Returns the outcome of a record that the object is about to merge. It is remembered unless it is a
-        publish."""
+        publish, or not `told` yet."""
         incarnation = obj.incarnation if record.incarnation is None else record.incarnation
         rank, newest = (incarnation, version), (obj.incarnation, obj.version)
         if rank > newest:
             return PUBLISHED
         outcome = STALE if rank < newest else REPEATED if _says_the_same(obj, record) else ALTERED
-        self._remember(TakenRecord(obj.key, obj.incarnation, obj.version, offset, obj.published_ms, outcome))
+        if told:
+            self.remember(TakenRecord(obj.key, obj.incarnation, obj.version, offset, obj.published_ms, outcome))
         return outcome
 
-    def published(self, key: str, incarnation: int, version: int, offset: int, timestamp_ms: int) -> None:
-        """Note that the object with this key has become newer, by a record with this timestamp."""
+    def published(
+        self, key: str, incarnation: int, version: int, offset: int, timestamp_ms: int, *, told: bool = True
+    ) -> None:
+        """Note that the object with this key has become newer, by a record with this timestamp. `told`: its outcome is
+        known from now on."""
         publish = (key, incarnation, version, offset, timestamp_ms)
         self._latest.append(publish)
-        self._outcomes[offset % len(self._outcomes)] = publish
+        if told:
+            self._outcomes[offset % len(self._outcomes)] = publish
         self._by_key = None
+
+    def outdone_at(self, key: str, rank: tuple[int, int]) -> int:
+        """Returns the offset at which the object became newer than this (incarnation, version); -1: not remembered."""
+        offset = -1
+        for one, incarnation, version, came_at, _ in reversed(self._latest):
+            if one == key:
+                if (incarnation, version) <= rank:
+                    return offset
+                offset = came_at
+        return -1
 
     def rejected(self, key: bytes | None, offset: int, timestamp_ms: int, reason: str) -> None:
         """Note that a record was rejected."""
         text = "" if key is None else key[:1000].decode(errors="replace")
         self._rejected.append(RejectedObject(text, offset, timestamp_ms, reason[:_REASON_CHARS_MAX]))
-        self._remember(TakenRecord(text, 0, -1, offset, timestamp_ms, REJECTED, reason[:_REASON_CHARS_MAX]))
+        self.remember(TakenRecord(text, 0, -1, offset, timestamp_ms, REJECTED, reason[:_REASON_CHARS_MAX]))
 
     def outcome(self, offset: int) -> TakenRecord | None:
         """Returns the outcome of the record at this offset; None: not read, no record, or not remembered.
@@ -116,7 +135,8 @@ class History:
             return None
         return taken if isinstance(taken, TakenRecord) else TakenRecord(*taken, PUBLISHED)
 
-    def _remember(self, taken: TakenRecord) -> None:
+    def remember(self, taken: TakenRecord) -> None:
+        """Remember the outcome of a record."""
         place = taken.offset % len(self._outcomes)
         there = self._outcomes[place]
         # Records that a load reads again are older than those that are remembered.
@@ -143,8 +163,13 @@ class History:
 
 def _says_the_same(obj: Obj, record: PublicRecord) -> bool:
     """Returns true if the record equals the object's newest version, however its payload is written as JSON."""
-    said = (obj.source, obj.expires_at_ms, obj.deleted, obj.raw)
-    return said == (record.source, record.expires_at, record.deleted, record.is_raw) and (
+    return obj.source == record.source and same_content(obj, record)
+
+
+def same_content(obj: Obj, record: PublicRecord) -> bool:
+    """Returns true if the record says what the newest version says, whoever made it."""
+    said = (obj.expires_at_ms, obj.deleted, obj.raw)
+    return said == (record.expires_at, record.deleted, record.is_raw) and (
         obj.payload == record.payload_bytes
         or (not obj.raw and _canonical(obj.payload) == _canonical(record.payload_bytes))
     )

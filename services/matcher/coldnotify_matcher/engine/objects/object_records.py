@@ -68,3 +68,7 @@ class ObjectRecord(Protocol):
     @property
     def message(self) -> MessagePlace | None:
         """The message of its object's channel that it is, too; None: it is none."""
+
+    @property
+    def decided(self) -> tuple[bytes, ...]:
+        """The decisions about conditional records in its headers."""

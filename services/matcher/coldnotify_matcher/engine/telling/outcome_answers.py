@@ -22,7 +22,8 @@ def outcome_answer(
     """Returns the answer. `key`: the object's, in the asking client's group. `taken`: the outcome at that offset, if
     known."""
     outcome = wire_pb2.Outcome(ask=asked.ask)
-    if taken is None or taken.key != key:
+    if taken is None or taken.key != key or taken.outcome not in _KINDS:
+        # A session's own records have no conditions.
         outcome.reason = _FORGOTTEN if taken is None else _OF_ANOTHER
         return internal_pb2.Item(became=internal_pb2.Became(session=session, outcome=outcome))
     outcome.kind = _KINDS[taken.outcome]

@@ -1,0 +1,149 @@
+"""Conditions of conditional records: the one place that decides them, and what is remembered of those decided. Pure.
+
+A decision depends on the records before it in the log, and on nothing else: so every owner of the partition decides the
+same. The exception is an `id` whose first record compaction has removed. Then the condition alone decides, and where a
+record with that id may have made it false, the outcome is unknown.
+"""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from coldnotify_schemas.arrival_versions import arrival_version
+from coldnotify_schemas.decisions import REPEATS_OFFSETS_MAX, ConditionVerdict, Decided
+from coldnotify_schemas.records import ConditionalRecord
+
+from coldnotify_matcher.engine.objects.history import History, TakenRecord, same_content
+from coldnotify_matcher.engine.objects.object_records import ObjectRecord
+from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
+
+
+class _Known(NamedTuple):
+    decided: Decided
+    key: str
+    id: str | None
+    outcome: TakenRecord
+
+
+class ConditionRule:
+    """Decides conditional records of one partition, and remembers those of the last REPEATS_OFFSETS_MAX offsets."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._known: OrderedDict[int, _Known] = OrderedDict()
+        """By offset."""
+        self._by_id: dict[tuple[str, str], Decided] = {}
+        """By an object's key and the id: the first record's."""
+        self._created: OrderedDict[str, int] = OrderedDict()
+        """By key: the offset at which the object last came to be there."""
+        self._awaited: dict[int, TakenRecord] = {}
+        """By offset: outcomes that are told once the decision is durable. Another thread looks in."""
+        self.known_from = 0
+        """The first offset from which on no record was missing in the log as it was loaded."""
+
+    def decide(self, obj: Obj, said: ConditionalRecord, record: ObjectRecord) -> Decided:
+        """Decides a conditional record of this object, which is as the records before it have made it."""
+        offset = record.offset
+        first = self._by_id.get((obj.key, said.id)) if said.id is not None else None
+        if first is not None and offset - first.offset <= REPEATS_OFFSETS_MAX:
+            return first._replace(offset=offset, again=True)
+        if said.if_changed and _says_the_same(obj, said, record):
+            return Decided(offset, ConditionVerdict.SAME)
+        version = arrival_version(obj.version, record.timestamp_ms) if said.version is None else said.version
+        if not _holds(obj, said):
+            lost = ConditionVerdict.UNKNOWN if self._may_have_held(obj, said, offset) else ConditionVerdict.LOST
+            return Decided(offset, lost)
+        if version <= obj.version:
+            return Decided(offset, ConditionVerdict.LOST)
+        return Decided(offset, ConditionVerdict.WON, version, obj.incarnation)
+
+    def note(self, obj: Obj, said: ConditionalRecord, record: ObjectRecord, decided: Decided) -> None:
+        """Remembers what was decided of a record, which the object has merged if it is a version."""
+        offset = record.offset
+        taken = TakenRecord(
+            obj.key, obj.incarnation, obj.version, offset, obj.published_ms, *_outcome_of(said, decided)
+        )
+        if decided.verdict is ConditionVerdict.WON:
+            taken = taken._replace(incarnation=decided.incarnation, version=decided.version)
+        self._known[offset] = _Known(decided, obj.key, said.id, taken)
+        if said.id is not None:
+            found = self._by_id.get((obj.key, said.id))
+            if found is None or offset - found.offset > REPEATS_OFFSETS_MAX:
+                self._by_id[obj.key, said.id] = decided
+        self._awaited[offset] = taken
+        self._forget(offset)
+
+    def note_created(self, key: str, offset: int) -> None:
+        """Notes that an object which was absent has a version at this offset."""
+        self._created[key] = offset
+        self._created.move_to_end(key)
+        while self._created and next(iter(self._created.values())) < offset - REPEATS_OFFSETS_MAX:
+            self._created.popitem(last=False)
+
+    def agrees(self, key: str, decided: Decided) -> bool:
+        """Returns true unless something else was decided of that record, or it is of another object."""
+        known = self._known.get(decided.offset)
+        return known is None or (known.key == key and known.decided == decided)
+
+    def durable(self, decided: Decided) -> None:
+        """Notes that this decision is in the log: its outcome may be told."""
+        taken = self._awaited.pop(decided.offset, None)
+        if taken is not None:
+            self._history.remember(taken)
+
+    def awaits(self, offset: int) -> bool:
+        """Returns true if the record at this offset is decided, and its outcome is told soon. For any thread."""
+        return offset in self._awaited
+
+    def _forget(self, offset: int) -> None:
+        while self._known and next(iter(self._known)) < offset - REPEATS_OFFSETS_MAX:
+            old, known = self._known.popitem(last=False)
+            self._awaited.pop(old, None)
+            if known.id is not None and (found := self._by_id.get((known.key, known.id))) and found.offset == old:
+                del self._by_id[known.key, known.id]
+
+    def _may_have_held(self, obj: Obj, said: ConditionalRecord, offset: int) -> bool:
+        """Returns true if the condition may have held for a record with the same id that is not remembered."""
+        if said.id is None:
+            return False
+        remembered_from = max(self.known_from, offset - REPEATS_OFFSETS_MAX)
+        if not remembered_from:
+            return False
+        if said.if_version is None:
+            return self._created.get(obj.key, UNKNOWN) < remembered_from
+        if obj.version != UNKNOWN and said.if_version >= obj.version:
+            return False  # it has not come yet
+        named = obj.incarnation, said.if_version
+        outdone_at = UNKNOWN if obj.version == UNKNOWN else self._history.outdone_at(obj.key, named)
+        return outdone_at < remembered_from
+
+
+def _holds(obj: Obj, said: ConditionalRecord) -> bool:
+    if said.if_absent:
+        return not obj.there
+    if said.if_version is not None:
+        return obj.version == said.if_version
+    return True
+
+
+def _says_the_same(obj: Obj, said: ConditionalRecord, record: ObjectRecord) -> bool:
+    if not obj.there:
+        return said.deleted
+    return obj.properties == record.properties and same_content(obj, said)
+
+
+def _outcome_of(said: ConditionalRecord, decided: Decided) -> tuple[str, str]:
+    """Returns outcome and reason."""
+    match decided.verdict:
+        case ConditionVerdict.WON:
+            return "published", ""
+        case ConditionVerdict.SAME:
+            return "repeated", ""
+        case ConditionVerdict.UNKNOWN:
+            return "undecidable", (
+                f"{said.condition}: does not hold, and a record with this id may have been published more than "
+                f"{REPEATS_OFFSETS_MAX} offsets ago"
+            )
+    words = "the object is there" if said.if_absent else "another version is the newest"
+    if said.if_changed:
+        words = "its version is not above the newest"
+    return "refused", f"{said.condition}: {words}"
