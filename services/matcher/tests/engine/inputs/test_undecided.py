@@ -4,15 +4,23 @@ Publishers write while an owner reads and decides; owners die, before or behind 
 another one has taken over; the log is compacted up to any place that is old.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine.inputs.intake import Intake
+from coldnotify_matcher.engine.inputs.undecided import Undecided
+from coldnotify_matcher.engine.objects.condition_rule import ConditionRule
 from coldnotify_matcher.engine.objects.history import PUBLISHED, REFUSED, REPEATED, UNDECIDABLE
+from coldnotify_matcher.engine.objects.object_records import ObjectRecord
+from coldnotify_matcher.engine.objects.objects import Obj
+from coldnotify_matcher.engine.writing.repairs import Repairs
 from coldnotify_matcher.record_headers import HeadedObjectRecord, read_headers
 from coldnotify_schemas.arrival_versions import arrival_header
-from coldnotify_schemas.decisions import DECIDED_HEADER
+from coldnotify_schemas.decisions import DECIDED_HEADER, Decided
 from coldnotify_schemas.records import ConditionalRecord, parse_objects_record
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import EPOCH, PARTITION, PARTITIONS, PREFIX
@@ -203,6 +211,58 @@ def play(random: Random, kinds: str, first: str) -> None:
             if random.random() < 0.5:
                 log.compact(random.randint(max(0, old - 8), old))
             Owner(log, generation + 1)
+
+
+def play_many(seeds: int) -> None:
+    for seed in range(seeds):
+        play(Random(f"slip {seed}"), "vvvcan0dx", "numbered")
+
+
+def _counts_by_itself(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("coldnotify_matcher.engine.inputs.undecided.WAITING_MAX", -1)
+
+
+def _losers_leave_nothing(patch: pytest.MonkeyPatch) -> None:
+    write = Repairs.decide
+
+    def decide(self: Repairs, obj: Obj, decided: Decided) -> None:
+        if decided.is_version:
+            write(self, obj, decided)
+
+    patch.setattr(Repairs, "decide", decide)
+
+
+def _repeats_are_decided_again(patch: pytest.MonkeyPatch) -> None:
+    rule = ConditionRule.decide
+
+    def decide(self: ConditionRule, obj: Obj, said: ConditionalRecord, record: ObjectRecord) -> Decided:
+        return rule(self, obj, msgspec.structs.replace(said, id=None), record)
+
+    patch.setattr(ConditionRule, "decide", decide)
+
+
+def _nothing_is_decided_at_the_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Intake, "decide_rest", lambda _self, _now_ms: None)
+
+
+def _others_do_not_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Undecided, "__contains__", lambda _self, _key: False)
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        _counts_by_itself,
+        _losers_leave_nothing,
+        _repeats_are_decided_again,
+        _nothing_is_decided_at_the_end,
+        _others_do_not_wait,
+    ],
+)
+def test_a_slip_is_found(monkeypatch: pytest.MonkeyPatch, slip: Callable[[pytest.MonkeyPatch], None]) -> None:
+    slip(monkeypatch)
+    with pytest.raises(AssertionError):
+        play_many(60)
 
 
 def test_a_winner_stays_one_when_compaction_has_removed_the_version_that_it_names() -> None:
