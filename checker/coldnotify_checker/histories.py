@@ -52,6 +52,8 @@ class Publish(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="e
     """Unix ms from which on the version is told without its payload."""
     priority: Literal["high"] | None = None
     """"high": it may be told before what was published earlier."""
+    patch: dict[str, Any] | None = None
+    """The merge patch of its object's description that it has; a value None removes the key."""
     path: str = "kafka"
 
 
@@ -80,6 +82,8 @@ class Describe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="
     object: str
     description: dict[str, Any] | None
     """None: the description was removed."""
+    merges: bool = False
+    """The description is a merge patch; a value None removes the key."""
     timestamp: int | None = None
     """Timestamp of the record in ms, which is its version; None: the publisher does not know it."""
     path: str = "kafka"
@@ -283,6 +287,9 @@ class Subscribe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field=
 
     client: str
     channel: str
+    pattern: str | None = None
+    """An expression: it subscribes to all channels of its group in whose names that is found. Then `channel` ends in
+    the expression."""
     attributes: list[str] = []
     since: Literal["now", "oldest", "newest"] | int = "now"
     """A number: behind this offset."""
@@ -293,6 +300,8 @@ class Unsubscribe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_fiel
 
     client: str
     channel: str
+    pattern: str | None = None
+    """As of `Subscribe`."""
 
 
 class MessageTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="message"):
@@ -300,6 +309,9 @@ class MessageTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_fiel
 
     client: str
     channel: str
+    """The message's own."""
+    pattern: str | None = None
+    """The pattern whose callback it is."""
     offset: int
     previous: int | None = None
     """The offset that the library told before, by its own account."""
@@ -315,6 +327,8 @@ class MissedTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field
 
     client: str
     channel: str
+    pattern: str | None = None
+    """As of `Subscribe`."""
     after: int | None = None
     before: int
     reason: str
@@ -635,6 +649,8 @@ def parked_name(register: Event) -> str:
     if isinstance(register, RegisterQuery):
         return register.query
     assert isinstance(register, Register | Subscribe)
+    if isinstance(register, Subscribe) and register.pattern is not None:
+        return register.pattern
     return (register.object if isinstance(register, Register) else register.channel).split("/", 2)[2]
 
 

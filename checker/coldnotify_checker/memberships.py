@@ -21,6 +21,7 @@ from coldnotify_checker.histories import (
     Told,
 )
 from coldnotify_checker.in_force import InForce, SaidCall
+from coldnotify_checker.patched_descriptions import PatchedObjects
 from coldnotify_checker.publishes import CheckedPublishes, PublishCall
 from coldnotify_checker.queries import Matches, NotUnderstood, read_query
 from coldnotify_checker.topic_contents import DumpedTopics
@@ -109,6 +110,7 @@ class DescribedObjects:
         self.described: dict[str, InForce[dict[str, Any] | None]] = {}
         self.published: dict[str, InForce[bool]] = {}
         """True: it is there."""
+        self.patched = PatchedObjects(events, publishes)
         self.calls: dict[str, list[Describe | PublishCall]] = {}
         """All calls by object, for evidence."""
         self.names: dict[str, dict[str, None]] = {}
@@ -120,7 +122,7 @@ class DescribedObjects:
         for event in events:
             if isinstance(event, Published):
                 answers[event.publisher, event.id] = event
-            elif isinstance(event, Describe):
+            elif isinstance(event, Describe) and event.object not in self.patched:
                 begun.append(event)
         for event in begun:
             answer = answers.get((event.publisher, event.id))
@@ -129,6 +131,12 @@ class DescribedObjects:
             said = SaidCall(event.t, _in_place(event.path, answer), event.timestamp, event.description)
             self.described.setdefault(event.object, InForce()).add(said)
             self._note(event.object, event, event.t, answer)
+        for patch, answered in self.patched.all:
+            group, name = _split(patch.object)
+            self.names.setdefault(group, {})[name] = None
+            self.news += [(t, patch.object) for t in (patch.t, answered) if t is not None]
+            if isinstance(patch, Describe):
+                self.calls.setdefault(patch.object, []).append(patch)
         for object_, of in publishes.objects.items():
             calls = [call for same in of.by_version.values() for call in same if not call.failed]
             for call in calls:
@@ -162,8 +170,17 @@ class DescribedObjects:
             found.add(False)
         if there == {False}:
             return found
-        for said in _between(described, since, until, of_description):
-            description = None if said is None else said.what
+        if object_ in self.patched:
+            patched = self.patched.of(object_)
+            possible = None if patched is None else patched.possible(since, until, of_description)
+            if possible is None:
+                return {True, False}
+            # One without keys may be described by none, or not at all.
+            descriptions: Iterable[dict[str, Any] | None] = [*possible, *([None] if {} in possible else [])]
+        else:
+            between = _between(described, since, until, of_description)
+            descriptions = (None if said is None else said.what for said in between)
+        for description in descriptions:
             if description is not None or True in there:
                 found.add(matches(name, description or {}))
             if description is None and None in there:
@@ -172,10 +189,26 @@ class DescribedObjects:
                 break
         return found
 
-    def descriptions(self, object_: str, since: int, until: int) -> list[dict[str, Any] | None]:
-        """Returns the descriptions that may have been in force at some moment from `since` to `until`; None: it had
-        none.
+    def allows(self, object_: str, said: dict[str, Any] | None, since: int, until: int) -> bool:
+        """Returns true if it may have been described so at some moment from `since` to `until`; None: it was not
+        described.
         """
+        if object_ not in self.patched:
+            return said in self._descriptions(object_, since, until)
+        patched = self.patched.of(object_)
+        period = self._publishes.period_of(object_, until, described=True)
+        return patched is None or patched.allows(said, since, until, period)
+
+    def is_settled(self, object_: str, since: int, until: int) -> bool:
+        """Returns true if it was described in one way at all moments from `since` to `until`."""
+        if object_ not in self.patched:
+            return len(self._descriptions(object_, since, until)) == 1
+        patched = self.patched.of(object_)
+        period = self._publishes.period_of(object_, until, described=True)
+        possible = None if patched is None else patched.possible(since, until, period)
+        return possible is not None and len(possible) == 1
+
+    def _descriptions(self, object_: str, since: int, until: int) -> list[dict[str, Any] | None]:
         period = self._publishes.period_of(object_, until, described=True)
         found: list[dict[str, Any] | None] = []
         for said in _between(self.described.get(object_), since, until, period):
@@ -357,9 +390,23 @@ class CheckedMemberships:
             )
 
     def on_told_description(self, event: Told) -> None:
-        """A version is told together with its object's description."""
+        """A version is told together with its object's description: behind the patch that it was published with."""
         if event.described and not event.failed:
             self._descriptions[event.client, event.object] = event
+            for held in self.held.get(event.client, {}).values():
+                if held.register.descriptions:
+                    held.open[_split(event.object)[1]] = None
+        first = self._objects.patched.told_first(event)
+        if not event.described or first is None or self._publishes.period(first) != self._publishes.period(event.t):
+            return
+        until = event.t + self._skew_us
+        if not self._objects.allows(event.object, event.description, first + 1 - self._skew_us, until):
+            self._verdict.add(
+                "P9",
+                f"{event.client} was told version {event.version} of {event.object} without the patch that it was "
+                "published with",
+                (*self._said(event.object, event.t), event),
+            )
 
     def may_have_come_back(self, event: Told, since: int) -> bool:
         """Returns true if the object, told again, may have left one of the client's queries and entered it again since:
@@ -427,10 +474,10 @@ class CheckedMemberships:
         self, held: HeldQuery, object_: str, event: CaughtUp | Fresh, since: int, promise: Promise, when: str
     ) -> bool:
         """Judges that the description the client was told was in force since then. Returns true if only one was."""
-        possible = self._objects.descriptions(object_, since, event.t + self._skew_us)
+        until = event.t + self._skew_us
         told = self._descriptions.get((event.client, object_))
         self._verdict.statistics.descriptions += 1
-        if told is None or told.description not in possible:
+        if told is None or not self._objects.allows(object_, told.description, since, until):
             was = "never" if told is None else f"last as {told.description}"
             self._verdict.add(
                 promise,
@@ -438,7 +485,7 @@ class CheckedMemberships:
                 f"{held.register.query!r}",
                 (held.register, told, *self._said(object_, event.t), event),
             )
-        return len(possible) == 1
+        return self._objects.is_settled(object_, since, until)
 
     def at_end(self, client: str, end: Event) -> None:
         """Judges that the client holds the queries' result for the contents of the objects topic."""
@@ -465,6 +512,15 @@ class CheckedMemberships:
         topic = self._topics.names.objects
         if topic not in self._topics.dumped:
             return
+        for object_ in self._objects.patched:
+            held = self._topics.described.get(object_)
+            said = None if held is None else held.value["description"]
+            if not self._objects.allows(object_, said, 1 << 63, 1 << 63):
+                self._verdict.add(
+                    "P1",
+                    f"{object_} is not described as its patches say, in the order of their answers; {topic} has {said}",
+                    (*self._said(object_, 1 << 63), held),
+                )
         for object_, described in self._objects.described.items():
             period = self._publishes.period_of(object_, 1 << 63, described=True)
             sure = described.sure(1 << 63, period)

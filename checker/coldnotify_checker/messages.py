@@ -5,6 +5,8 @@ acknowledgements; what the topics hold at the end, and what clients were told, r
 to a subscription if it was acknowledged, comes after the subscription's beginning, and is addressed to it. An owed
 message is told before any later one of its channel, or it is missed: reported as missing, for a reason that holds.
 
+A pattern of channels is judged as one channel (`channel_patterns`).
+
 If a topic was lost, its messages are no longer owed, and offsets begin again: another *period* of its channels. A
 client is in the previous period until it is told of the loss, since it may be told earlier messages for a while.
 """
@@ -13,10 +15,12 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from coldnotify_schemas.interests import BETWEEN
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.topics import TopicNames
 
+from coldnotify_checker.channel_patterns import ChannelPatterns, OfSubscriber, is_pattern
 from coldnotify_checker.histories import (
     CaughtUp,
     End,
@@ -165,6 +169,8 @@ class CheckedMessages:
         self._verdict = verdict
         self._names = names
         events = list(events)
+        self._patterns = ChannelPatterns(events)
+        events = list(self._patterns.all(events))
         self._periods = LogPeriods(events, names)
         self._told_in: dict[int, int] = {}
         """The period of a `message` or `missed` event, by the event's identity."""
@@ -211,7 +217,7 @@ class CheckedMessages:
                 continue
             if sent.acknowledged is None:
                 sent.acknowledged = answer
-                self._verdict.statistics.sent += 1
+                self._verdict.statistics.sent += not is_pattern(event.channel)
             if event.path == "stray":
                 continue
             sent.placed = sent.placed or answer
@@ -306,6 +312,8 @@ class CheckedMessages:
 
     def on_event(self, event: Event) -> None:
         """The next event of the history."""
+        if isinstance(event, OfSubscriber):
+            event = self._patterns.of_subscriber(event)
         if isinstance(event, Subscribe):
             mine = self._of_client.setdefault(event.client, {})
             if event.channel not in mine:
@@ -346,7 +354,8 @@ class CheckedMessages:
         self._enter(subscription, event)
         if event.message is not None:
             sent = self._sent(event.channel, event.message, subscription.period)
-            if sent is None and (event.channel, content(event.payload)) in self._by_devices:
+            own_channel = self._patterns.channel_of(event)
+            if sent is None and (own_channel, content(event.payload)) in self._by_devices:
                 pass
             elif sent is None:
                 self._add(f"{event.client} was told a message of {event.channel} that nobody sent", event)
@@ -617,4 +626,4 @@ class CheckedMessages:
                 subscription.missed.append((sent.offset - 1, sent.offset + 1))  # said once
 
     def _add(self, words: str, *evidence: Event | None, promise: Promise = "P8") -> None:
-        self._verdict.add(promise, words, evidence)
+        self._verdict.add(promise, words.replace(BETWEEN, ""), evidence)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldnotify_schemas.descriptions import KEY_PREFIX, Description, check_description
+from coldnotify_schemas.interests import BETWEEN, channel_of
 from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord
@@ -54,7 +55,7 @@ class DumpedTopics:
     queries: dict[str, set[str]] = field(default_factory=dict)
     """By domain/group/client: the texts of its queries."""
     channels: dict[str, set[str]] = field(default_factory=dict)
-    """By domain/group/client: the names of its channels."""
+    """By domain/group/client: the names of its channels, and the expressions of its patterns."""
     filters: dict[str, set[str]] = field(default_factory=dict)
     """By domain/group/client: the texts of its MQTT filters."""
     buckets: dict[str, list[Record]] = field(default_factory=dict)
@@ -274,7 +275,7 @@ def _merge_registrations(topics: DumpedTopics, records: list[Record]) -> None:
         interests = record.value.get("interests", ())
         texts = (one["text"] for one in interests if one["kind"] == "query")
         topics.queries.setdefault(client, set()).update(texts)
-        names = (one["text"].partition("\0")[0] for one in interests if one["kind"] == "channel")
+        names = (channel_of(one["text"])[0].lstrip(BETWEEN) for one in interests if one["kind"] == "channel")
         topics.channels.setdefault(client, set()).update(names)
         filters = (one["text"] for one in interests if one["kind"] == "filter")
         topics.filters.setdefault(client, set()).update(filters)

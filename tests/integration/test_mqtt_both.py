@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_testkit.paho_device import MQTT_5, PahoDevice
 from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
+from confluent_kafka import Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 pytestmark = [
     pytest.mark.kafka,
@@ -126,6 +129,89 @@ def test_gateways_and_matchers_that_die_lose_nothing(both: Up, tmp_path: Path) -
         late.subscribe("killed/a")
         late.wait_told("killed/a", b"%d" % sent)
         assert len(late.told) == 1
+
+
+@contextmanager
+def objects_refused(up: Up) -> Iterator[None]:
+    """Has Kafka refuse what is written to the topic of objects: messages before versions are written all the same."""
+    _require_replicas(up, AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        _require_replicas(up, AlterConfigOpType.DELETE)
+
+
+def _require_replicas(up: Up, operation: AlterConfigOpType) -> None:
+    entry = ConfigEntry("min.insync.replicas", "2", incremental_operation=operation)
+    resource = ConfigResource(ResourceType.TOPIC, up.topics.objects, incremental_configs=[entry])
+    admin = quiet_admin(up.kafka)  # without a name it would be gone before the answer is there
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(60)
+
+
+def device(up: Up, client: str) -> PahoDevice:
+    return PahoDevice(port_of(up), f"{DOMAIN}/{GROUP}/{client}", MQTT_5, clean=False, expiry_s=3600)
+
+
+def test_a_will_whose_matcher_dies_between_message_and_version_is_both_once(both: Up, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    will = ["--will-topic", "torn/a", "--will-payload", "gone", "--will-retain", "--will-qos", "1"]
+    with device(both, "torn-watcher") as watcher, subscriber(both, "torn", "torn/there", heard, *will) as mortal:
+        watcher.subscribe("torn/#")
+        wait_for(lambda: _hears(both, "torn/there", heard), "it is connected")
+        with objects_refused(both):
+            mortal.kill()
+            watcher.wait_told("torn/a", b"gone")
+            before = both.kill("matcher")
+        both.wait_ready(other_than=before)
+        with device(both, "torn-late") as late:
+            wait_for(lambda: _answered(late, "torn/a") == [b"gone"], "the version, by the successor")
+        publish(both, "torn/a", ["behind"], "-l")
+        watcher.wait_told("torn/a", b"behind")
+        assert [one.payload for one in watcher.told if one.topic == "torn/a"] == [b"gone", b"behind"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_publish_whose_gateway_dies_between_message_and_version_is_both(both: Up, qos: int) -> None:
+    topic = f"torn/qos{qos}"
+    with device(both, f"torn-listener-{qos}") as listener, device(both, f"torn-talker-{qos}") as talker:
+        listener.subscribe(topic)
+        with objects_refused(both):
+            talker.client.publish(topic, b"one", qos, retain=True)
+            listener.wait_told(topic, b"one")
+            before = both.kill("gateway")
+        both.wait_ready(other_than=before)
+        with device(both, f"torn-late-{qos}") as late:
+            wait_for(lambda: _answered(late, topic) == [b"one"], "the version, once the device has sent it again")
+        publish(both, topic, ["behind"], "-l")
+        listener.wait_told(topic, b"behind")
+    names = [dict(one["UserProperty"]) for one in listener.properties]
+    assert not any("coldnotify-version" in one for one in names), "by the channel alone"
+    offsets = {
+        one["coldnotify-offset"] for one, told in zip(names, listener.told, strict=True) if told.payload == b"one"
+    }
+    assert len(offsets) == 1 or qos == 1, "with QoS 1 the device has sent another message"
+
+
+def _answered(late: PahoDevice, topic: str) -> list[bytes]:
+    """Returns what a subscription to a topic is answered with."""
+    late.told.clear()
+    late.subscribe(topic)
+    late.publish(f"{topic}/asked", b"")
+    return [one.payload for one in late.told if one.retain]
+
+
+def test_a_version_that_names_no_message_is_told(both: Up) -> None:
+    producer = Producer({"bootstrap.servers": both.kafka})
+    with device(both, "misled") as misled:
+        misled.subscribe("hostile/#")
+        for number, place in enumerate((f"1d/{10**9}", "1d/0"), 1):
+            key = f"{DOMAIN}/{GROUP}/hostile/{number}"
+            producer.produce(
+                both.topics.objects, b'{"version":1,"payload":%d}' % number, key, headers={"coldnotify-message": place}
+            )
+            producer.flush(60)
+            misled.wait_told(f"hostile/{number}", b"%d" % number)
 
 
 def _hears(up: Up, topic: str, output: Path) -> bool:

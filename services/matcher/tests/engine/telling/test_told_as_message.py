@@ -208,7 +208,7 @@ def test_a_waiting_version_is_replaced_by_a_newer_one() -> None:
 
 
 @pytest.mark.parametrize("removed", [False, True])
-def test_a_header_that_names_the_message_of_another_channel_hides_nothing(*, removed: bool) -> None:
+def test_a_place_of_another_channel_hides_nothing(*, removed: bool) -> None:
     world = World().connect().subscribe()
     stranger = world.bench.send("b/1", b"stranger")
     world.told()
