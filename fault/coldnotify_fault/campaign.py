@@ -28,6 +28,7 @@ from coldnotify_fault.flooding import FLOODS, TENANTS, Flood, agree
 from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.hostile_faults import Hostiles
 from coldnotify_fault.ledger_looks import LedgerLooker
+from coldnotify_fault.linked_steps import CLIENT, SHELVES
 from coldnotify_fault.logs_of_channels import LostLog, RetentionFault, domains_of, lacking
 from coldnotify_fault.matcher_counts import MatcherCounts
 from coldnotify_fault.mqtt_hosts import MqttHosts
@@ -152,7 +153,7 @@ class Campaign:
             def seen(client: str, name: str, version: int | None, incarnation: int) -> None:
                 wire_history.write("wire", client=client, object=name, version=version, incarnation=incarnation)
 
-            return ConnectionTraffic((*OBJECT_NAMES, *LAMPS), seen)
+            return ConnectionTraffic((*OBJECT_NAMES, *LAMPS, *SHELVES), seen)
 
         self._services = Services(directory, network, wire, brokers, names, own_brokers=own_brokers)
         stack.callback(self._services.stop)
@@ -393,7 +394,7 @@ class Campaign:
             self._down.update(services.names())
             for part in reversed(services.parts.values()):
                 part.kill()
-        elif kind is FaultKind.DEVICE_KILLED:
+        elif kind in (FaultKind.DEVICE_KILLED, FaultKind.LINKED_KILLED):
             self._devices.kill(target, step.arguments["wiped"])
         elif kind is FaultKind.MQTT_DEVICE_KILLED:
             self._mqtt.kill(target, step.arguments["wiped"])
@@ -438,7 +439,7 @@ class Campaign:
             FaultKind.USAGE_PAUSED,
         ):
             services.parts[target].thaw()
-        elif kind is FaultKind.DEVICE_KILLED:
+        elif kind in (FaultKind.DEVICE_KILLED, FaultKind.LINKED_KILLED):
             self._devices.start(target)
         elif kind is FaultKind.MQTT_DEVICE_KILLED:
             self._mqtt.start(target)
@@ -566,7 +567,9 @@ class Campaign:
                 members = {name for name, described in topics.group(group).items() if matches(name, described)}
                 wrong = members ^ told.members.get((client, query), set())
                 missing += [f"{client} is told wrongly of {name} in {query!r}" for name in sorted(wrong)]
-                for name in members - wrong:
+                # It is not told what it publishes itself.
+                own = SHELVES if client.endswith(f"/{CLIENT}") else ()
+                for name in members - wrong - set(own):
                     newest = topics.newest.get(f"{group}/{name}")
                     if newest is not None and told.newest.get((client, f"{group}/{name}"), (-2, -2)) < newest.key:
                         missing.append(f"{client} lacks {name} {newest.key}, a member of {query!r}")

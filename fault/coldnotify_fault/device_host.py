@@ -1,12 +1,14 @@
 """A device: a process with several clients, commanded by JSON lines on a pipe, and killed at will.
 
-The clients are of the real library, or raw ones, or MQTT devices: `--form` decides.
+The clients are of the real library, with a connection each or one for all, or raw ones, or MQTT devices: `--form`
+decides. Of a pattern of channels, "channel" is the expression.
 
 Commands: {"do": "start", "client", "life", "wanted", "queries", "channels"}, then {"do": "connect" | "disconnect" |
 "fail_next", "client"}, {"do": "register" | "unregister", "client", "object"}, {"do": "register_query" |
 "unregister_query", "client", "query"}, {"do": "subscribe", "client", "channel", "since", "attributes"}, {"do":
-"unsubscribe", "client", "channel"} and {"do": "send_by_client", "client", "channel", "message", "payload", "to",
-"priority"}. Its applications record in its history what they do and see.
+"unsubscribe", "client", "channel"}, {"do": "send_by_client", "client", "channel", "message", "payload", "to",
+"priority"}, {"do": "describe_by_client", "client", "object", "patch"} and {"do": "publish_by_client", "client",
+"object", "version", "payload", "patch"}. Its applications record in its history what they do and see.
 
 MQTT devices have commands of their own: {"do": "start", "client", "protocol", "kept", "filters"}, then {"do": "connect"
 | "disconnect" | "crash", "client"}, {"do": "subscribe", "client", and the fields of a TopicSubscription}, {"do":
@@ -29,6 +31,7 @@ from typing import Any
 
 from coldnotify import (
     Connection,
+    Link,
     Message,
     Missed,
     Notification,
@@ -44,11 +47,12 @@ from coldnotify_schemas.protocol import FRESH_EXTRA_S, FRESH_FACTOR
 
 from coldnotify_fault.channel_steps import CHANNELS
 from coldnotify_fault.history import HistoryFile
+from coldnotify_fault.linked_steps import PATTERNS
 from coldnotify_fault.mqtt_member import MqttMember
 from coldnotify_fault.raw_member import RawMember
-from coldnotify_fault.schedule import DESCRIBED, OBJECTS, QUERIES, REBORN
+from coldnotify_fault.schedule import ALL_QUERIES, DESCRIBED, OBJECTS, REBORN
 
-FORMS = ("sync", "aio", "raw", "mqtt")
+FORMS = ("sync", "aio", "link", "raw", "mqtt")
 _CAUGHT_UP_S = 600.0
 """Longer than a campaign."""
 _DISCONNECT_S = 5.0
@@ -66,7 +70,12 @@ class HostedApplication:
     """One application: a client, its callback, and a thread that does one command after the other."""
 
     def __init__(
-        self, name: str, gateways: list[str], state: Path, history: HistoryFile, loop: asyncio.AbstractEventLoop | None
+        self,
+        name: str,
+        connection: Connection | Link,
+        state: Path,
+        history: HistoryFile,
+        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         self._name = name
         self._history = history
@@ -85,19 +94,7 @@ class HostedApplication:
             group,
             client,
             State(state),
-            Connection(
-                gateways,
-                connect_timeout_s=3,
-                keepalive_s=_KEEPALIVE_S,
-                silence_grace_s=2,
-                request_timeout_s=5,
-                ack_delay_s=0.2,
-                backoff_min_s=0.1,
-                backoff_max_s=1,
-                address_rest_s=1,
-                displaced_min_s=0.5,
-                displaced_max_s=2,
-            ),
+            connection,
             retry_min_s=0.1,
             retry_max_s=0.5,
             save_interval_s=0.2,
@@ -147,14 +144,14 @@ class HostedApplication:
             self._history.write("register", client=self._name, object=f"{self._domain_group}/{name}")
         for registration in self._notify.register_only(command["wanted"]):
             registration.subscribe(self._told)
-        for query in QUERIES:
+        for query in ALL_QUERIES:
             if query in command["queries"]:
                 self._register_query({"query": query})
             else:
                 self._history.write("unregister_query", client=self._name, query=query)
                 self._notify.unregister_query(query)
         followed = {one["channel"]: one for one in command["channels"]}
-        for name in CHANNELS:
+        for name in (*CHANNELS, *PATTERNS):
             if name in followed:
                 self._subscribe(followed[name])
             else:
@@ -162,27 +159,61 @@ class HostedApplication:
 
     def _subscribe(self, command: dict[str, Any]) -> None:
         name, since, attributes = command["channel"], command["since"], command["attributes"]
-        channel = f"{self._domain_group}/{name}"
-        self._history.write("subscribe", client=self._name, channel=channel, since=since, attributes=attributes)
-        followed = self._notify.channel(name, since=since, attributes=attributes)
-        followed.subscribe(partial(self._told_message, channel), on_missed=partial(self._told_missed, channel))
+        said = self._said_of(name)
+        self._history.write("subscribe", client=self._name, **said, since=since, attributes=attributes)
+        if name in PATTERNS:
+            followed = self._notify.channels(pattern=name, since=since, attributes=attributes)
+        else:
+            followed = self._notify.channel(name, since=since, attributes=attributes)
+        followed.subscribe(partial(self._told_message, said), on_missed=partial(self._told_missed, said))
 
     def _unsubscribe(self, command: dict[str, Any]) -> None:
-        self._notify.unregister_channel(command["channel"])
-        channel = f"{self._domain_group}/{command['channel']}"
-        self._history.write("unsubscribe", client=self._name, channel=channel)
+        name = command["channel"]
+        if name in PATTERNS:
+            self._notify.unregister_channels(pattern=name)
+        else:
+            self._notify.unregister_channel(name)
+        self._history.write("unsubscribe", client=self._name, **self._said_of(name))
+
+    def _said_of(self, name: str) -> dict[str, str]:
+        """Returns the fields of a channel, or of a pattern."""
+        return {"channel": f"{self._domain_group}/{name}", **({"pattern": name} if name in PATTERNS else {})}
+
+    def _describe_by_client(self, command: dict[str, Any]) -> None:
+        names = self._names()
+        said = {"object": f"{self._domain_group}/{command['object']}", "path": "session"}
+        self._history.write("describe", **names, **said, description=command["patch"], merges=True)
+        self._await_published(names, self._notify.describe(command["object"], command["patch"]))
+
+    def _publish_by_client(self, command: dict[str, Any]) -> None:
+        names = self._names()
+        said = {field: command[field] for field in ("version", "payload")}
+        more = {} if command["patch"] is None else {"patch": command["patch"]}
+        object_ = f"{self._domain_group}/{command['object']}"
+        source = self._name.rpartition("/")[2]
+        self._history.write("publish", **names, object=object_, path="session", source=source, **said, **more)
+        publication = self._notify.publish(
+            command["object"], said["payload"], version=said["version"], description=command["patch"]
+        )
+        self._await_published(names, publication)
+
+    def _names(self) -> dict[str, str]:
+        """Returns the names of the next call, which no other process uses."""
+        self._sent += 1
+        return {"publisher": self._name, "id": f"{os.getpid()}-{self._sent}"}
+
+    def _await_published(self, names: dict[str, str], publication: Publication) -> None:
+        threading.Thread(target=self._wait_published, args=(names, publication, False), daemon=True).start()
 
     def _send_by_client(self, command: dict[str, Any]) -> None:
-        self._sent += 1
-        # In each process the numbers begin anew.
-        names = {"publisher": self._name, "id": f"{os.getpid()}-{self._sent}"}
+        names = self._names()
         said = {field: command[field] for field in ("message", "payload", "to")}
         expires_in_ms = command.get("expires_in_ms")
         expires_at = None if expires_in_ms is None else time.time_ns() // 1_000_000 + expires_in_ms
         more = {} if expires_at is None else {"expires_at": expires_at}
         self._history.write("send", **names, channel=command["channel"], path="session", **said, **more)
         publication = self._notify.send(
-            command["channel"].rpartition("/")[2],
+            command["channel"].split("/", 2)[2],
             said["payload"],
             id=said["message"],
             to=said["to"],
@@ -192,7 +223,7 @@ class HostedApplication:
         assert publication is not None
         threading.Thread(target=self._wait_published, args=(names, publication), daemon=True).start()
 
-    def _wait_published(self, names: dict[str, str], publication: Publication) -> None:
+    def _wait_published(self, names: dict[str, str], publication: Publication, placed: bool = True) -> None:
         try:
             offset = publication.wait(_CAUGHT_UP_S)
         except PublishRefused:
@@ -202,7 +233,7 @@ class HostedApplication:
             # It is given up when its client disconnects. It may have been sent all the same.
             self._history.write("published", **names, outcome="unknown")
             return
-        place = {"offset": offset} if offset >= 0 else {}
+        place = {"offset": offset} if offset >= 0 and placed else {}
         self._history.write("published", **names, outcome="acknowledged", **place)
 
     def _register_query(self, command: dict[str, Any]) -> None:
@@ -288,22 +319,23 @@ class HostedApplication:
         if failed:
             raise ApplicationFails
 
-    def _told_message(self, channel: str, message: Message) -> None:
+    def _told_message(self, said: dict[str, str], message: Message) -> None:
         failed, self._fail_next = self._fail_next, False
         fields: dict[str, Any] = {"offset": message.offset, "message": message.id, "payload": message.payload}
         if message.previous is not None:
             fields["previous"] = message.previous
         if failed:
             fields["failed"] = True
-        self._history.write("message", client=self._name, channel=channel, **fields)
+        of = said | {"channel": f"{self._domain_group}/{message.channel}"}
+        self._history.write("message", client=self._name, **of, **fields)
         if failed:
             raise ApplicationFails
 
-    def _told_missed(self, channel: str, missed: Missed) -> None:
+    def _told_missed(self, said: dict[str, str], missed: Missed) -> None:
         fields: dict[str, Any] = {"before": missed.before, "reason": missed.reason.value.lower()}
         if missed.after is not None:
             fields["after"] = missed.after
-        self._history.write("missed", client=self._name, channel=channel, **fields)
+        self._history.write("missed", client=self._name, **said, **fields)
 
     def _the_loop(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None
@@ -328,6 +360,20 @@ def main() -> None:
     if arguments.form == "aio":
         loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, name="loop", daemon=True).start()
+    own = Connection(
+        arguments.gateway,
+        connect_timeout_s=3,
+        keepalive_s=_KEEPALIVE_S,
+        silence_grace_s=2,
+        request_timeout_s=5,
+        ack_delay_s=0.2,
+        backoff_min_s=0.1,
+        backoff_max_s=1,
+        address_rest_s=1,
+        displaced_min_s=0.5,
+        displaced_max_s=2,
+    )
+    connection = Link(own) if arguments.form == "link" else own
     members: dict[str, HostedApplication | RawMember | MqttMember] = {}
     with os.fdopen(arguments.commands, encoding="utf-8") as commands:
         for line in commands:
@@ -340,7 +386,7 @@ def main() -> None:
                 elif arguments.form == "mqtt":
                     members[name] = MqttMember(name, arguments.gateway, state, history)
                 else:
-                    members[name] = HostedApplication(name, arguments.gateway, state, history, loop)
+                    members[name] = HostedApplication(name, connection, state, history, loop)
             elif command["do"] == "fail_next":
                 command["do"] = "fail_next_callback"
             members[name].do(command)

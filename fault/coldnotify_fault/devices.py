@@ -94,12 +94,13 @@ class Devices:
                 set(client.queries),
                 {one.channel: one._asdict() for one in client.channels},
             )
-            for client in schedule.clients
+            for client in (*schedule.clients, *schedule.linked)
         }
         self._devices: dict[str, DeviceProcess] = {}
-        for number in range(1, DEVICES + 1):
-            name = f"device-{number}"
-            flags = [f"--form={schedule.form_of(number)}", f"--states={directory / 'states'}"]
+        forms = {f"device-{number}": schedule.form_of(number) for number in range(1, DEVICES + 1)}
+        forms |= {client.device: "link" for client in schedule.linked}
+        for name, form in forms.items():
+            flags = [f"--form={form}", f"--states={directory / 'states'}"]
             flags += [f"--history={directory / f'{name}.jsonl'}", *(f"--gateway={address}" for address in gateways)]
             self._devices[name] = DeviceProcess("coldnotify_fault.device_host", flags, directory / f"{name}.log")
         (directory / "states").mkdir()

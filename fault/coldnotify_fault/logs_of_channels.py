@@ -1,6 +1,7 @@
 """The logs of channels from outside: retention removes old messages; `lacking` finds those that nobody was told."""
 
 import queue
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -107,6 +108,17 @@ def lacking(
         if one.position is None and one.since != "oldest":
             continue  # nobody knows from outside where it began
         position = -1 if one.position is None else one.position
-        offsets = [offset for offset, to in there.get(channel, ()) if offset > position and one.is_for(to)]
+        records = there.get(channel, []) if one.pattern is None else _of_pattern(there, client, one.pattern)
+        offsets = [offset for offset, to in records if offset > position and one.is_for(to)]
         if offsets:
             yield f"{client} lacks {len(offsets)} messages of {channel}: it knows all to {position}, not {offsets[0]}"
+
+
+def _of_pattern(
+    there: Mapping[str, list[tuple[int, list[str]]]], client: str, pattern: str
+) -> list[tuple[int, list[str]]]:
+    group = f"{client.rpartition('/')[0]}/"
+    fitting = [
+        of for channel, of in there.items() if channel.startswith(group) and re.search(pattern, channel[len(group) :])
+    ]
+    return sorted(record for of in fitting for record in of)

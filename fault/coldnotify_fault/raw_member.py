@@ -15,7 +15,7 @@ from coldnotify_testkit.raw_device.state import FileDisk
 
 from coldnotify_fault.channel_steps import CHANNELS
 from coldnotify_fault.history import HistoryFile
-from coldnotify_fault.schedule import DESCRIBED, OBJECTS, QUERIES
+from coldnotify_fault.schedule import ALL_QUERIES, DESCRIBED, OBJECTS
 
 CRASHES = 0.01
 """So often, when something comes, a raw device forgets all but its disk."""
@@ -61,7 +61,7 @@ class RawMember:
                 self._register(device, {"object": name})
             else:
                 self._unregister(device, {"object": name})
-        for query in QUERIES:
+        for query in ALL_QUERIES:
             if query in command["queries"]:
                 self._register_query(device, {"query": query})
             else:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from coldnotify_fault import hostile_faults, mqtt_steps, usage_faults
+from coldnotify_fault import hostile_faults, linked_steps, mqtt_steps, usage_faults
 from coldnotify_fault.channel_steps import Followed, draw_followed, draw_steps
 from coldnotify_fault.mqtt_steps import MQTT_DEVICES, ScheduledMqttDevice
 
@@ -24,7 +24,8 @@ QUERIES = (
     "NOT HAS Room",
     "Level >= 3 OR Room IN (2, 3)",
 )
-DESCRIBED = QUERIES[1::2]
+ALL_QUERIES = (*QUERIES, *linked_steps.SHELF_QUERIES)
+DESCRIBED = (*QUERIES[1::2], linked_steps.SHELF_QUERIES[0])
 """Queries for which clients also ask for their members' descriptions."""
 DESCRIPTIONS_PER_S = 4.0
 REBORN = "reborn"
@@ -96,6 +97,7 @@ class FaultKind(StrEnum):
     """Somebody writes batches made by hand to all topics."""
     MQTT_DEVICE_KILLED = mqtt_steps.MQTT_KILLED
     """Power loss of half of the MQTT devices; some of them forget which filters they have."""
+    LINKED_KILLED = linked_steps.LINKED_KILLED
 
 
 DRAWN_APART = frozenset(
@@ -105,6 +107,7 @@ DRAWN_APART = frozenset(
         FaultKind.USAGE_DOUBLED,
         FaultKind.HOSTILE_RECORDS,
         FaultKind.MQTT_DEVICE_KILLED,
+        FaultKind.LINKED_KILLED,
     }
 )
 """Drawn by themselves, at a pace of their own: no other fault waits for them."""
@@ -150,8 +153,9 @@ _RESTART_S = (0.1, 3.0)
 @dataclass(frozen=True, slots=True)
 class ScheduledStep:
     """One thing to do. `what` is fault, heal, publish, describe, connect, disconnect, register, unregister,
-    register_query, unregister_query, subscribe, unsubscribe, send, send_by_client, film, trim, lose_log,
-    fail_next, or mqtt_ and connect, disconnect, crash, subscribe, unsubscribe or publish.
+    register_query, unregister_query, subscribe, unsubscribe, send, send_by_client, describe_by_client,
+    publish_by_client, film, trim, lose_log, fail_next, or mqtt_ and connect, disconnect, crash, subscribe, unsubscribe
+    or publish.
 
     Its target is that of a fault, a back-end, a client as domain/group/client, or (film, trim, lose_log) a
     domain/group.
@@ -185,6 +189,8 @@ class CampaignSchedule:
     steps: tuple[ScheduledStep, ...]
     raw_devices: int = RAW_DEVICES
     mqtt_devices: tuple[ScheduledMqttDevice, ...] = ()
+    linked: tuple[ScheduledClient, ...] = ()
+    """Those that share a connection with others of their device."""
 
     def form_of(self, device: int) -> str:
         """Returns the form of this device's clients: raw on the last ones, else of the library, and half of them
@@ -238,8 +244,9 @@ def schedule(
     clients = _draw_queries(Random(f"{seed}/{seconds}/queries"), seconds, clients, steps)
     clients = _draw_channels(Random(f"{seed}/{seconds}/channels"), seconds, clients, steps)
     mqtt = _draw_mqtt(Random(f"{seed}/{seconds}/mqtt"), seconds, mqtt_devices, kinds, steps)
+    linked = _draw_linked(Random(f"{seed}/{seconds}/linked"), seconds, kinds, clients, steps)
     in_order = tuple(sorted(steps, key=lambda step: step.at_s))
-    return CampaignSchedule(seed, seconds, brokers, clients, in_order, raw_devices, mqtt)
+    return CampaignSchedule(seed, seconds, brokers, clients, in_order, raw_devices, mqtt, linked)
 
 
 def _draw_clients(random: Random) -> tuple[ScheduledClient, ...]:
@@ -416,3 +423,29 @@ def _draw_mqtt(
         steps.append(ScheduledStep(at_s, what, target, {**arguments, **more}))
     steps += [ScheduledStep(*drawn) for drawn in mqtt_steps.draw_losses(random, seconds, devices, set(kinds))]
     return devices
+
+
+def _draw_linked(
+    random: Random,
+    seconds: float,
+    kinds: Sequence[FaultKind],
+    clients: tuple[ScheduledClient, ...],
+    steps: list[ScheduledStep],
+) -> tuple[ScheduledClient, ...]:
+    """Units whose clients share a connection; others ask how their objects are described, too."""
+    linked = linked_steps.draw_clients(random, DOMAINS, GROUPS)
+    steps += [ScheduledStep(*drawn) for drawn in linked_steps.draw_steps(random, seconds, linked)]
+    losses = linked_steps.draw_losses(random, seconds, linked) if FaultKind.LINKED_KILLED in kinds else ()
+    for at_s, back_s, unit, wiped in losses:
+        kind = FaultKind.LINKED_KILLED.value
+        steps.append(ScheduledStep(at_s, "fault", unit, {"kind": kind, "wiped": wiped}))
+        steps.append(ScheduledStep(back_s, "heal", unit, {"kind": kind}))
+    for client in random.sample(clients, len(clients) // 2):
+        asks = {"query": random.choice(linked_steps.SHELF_QUERIES)}
+        steps.append(ScheduledStep(random.uniform(0, 1.0), "register_query", client.name, asks))
+    return tuple(
+        ScheduledClient(
+            one.name, one.unit, (), one.queries, tuple(Followed(pattern, "oldest", ()) for pattern in one.patterns)
+        )
+        for one in linked
+    )

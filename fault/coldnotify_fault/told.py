@@ -16,6 +16,8 @@ class FollowedChannel:
     attributes: list[str]
     position: int | None = None
     """The offset up to which messages were told, or reported as missed; None: nothing yet."""
+    pattern: str | None = None
+    """The expression, if it is a pattern of channels."""
 
     def is_for(self, to: list[str]) -> bool:
         """Returns true if messages to these attributes are told it."""
@@ -91,9 +93,12 @@ class ToldFiles:
             self.newest[key] = (-1, -1) if version is None else (one["incarnation"], version)
 
     def _take_of_channel(self, one: dict[str, Any]) -> None:
-        key = one["client"], one["channel"]
+        pattern, channel = one.get("pattern"), one["channel"]
+        if pattern is not None:
+            channel = f"{one['client'].rpartition('/')[0]}/{pattern}"
+        key = one["client"], channel
         if one["event"] == "subscribe":
-            self.following.setdefault(key, FollowedChannel(one["since"], one["attributes"]))
+            self.following.setdefault(key, FollowedChannel(one["since"], one["attributes"], pattern=pattern))
         elif one["event"] == "unsubscribe":
             self.following.pop(key, None)
         elif key in self.following and not one.get("failed"):

@@ -1,6 +1,6 @@
 """The schedule: the same for the same seed, all kinds of fault drawn, no target hit while it is down.
 
-Stands for: schedule, channel_steps
+Stands for: schedule, channel_steps, linked_steps
 """
 
 import hashlib
@@ -8,6 +8,7 @@ import hashlib
 import pytest
 from coldnotify_fault import hostile_faults, usage_faults
 from coldnotify_fault.channel_steps import FILM_BYTES, FILM_MESSAGES, TAIL_BYTES_MAX
+from coldnotify_fault.linked_steps import CLIENT, LINKED, PATTERNS, SHELF_QUERIES
 from coldnotify_fault.mqtt_steps import MQTT_GROUP, MQTT_HOSTS
 from coldnotify_fault.schedule import (
     BACKENDS,
@@ -15,6 +16,7 @@ from coldnotify_fault.schedule import (
     BROKERS,
     CHANNEL_RETENTIONS,
     DOMAINS,
+    GROUPS,
     LAMPS,
     NEED_KAFKA,
     FaultKind,
@@ -73,6 +75,11 @@ def is_hostile(step: ScheduledStep) -> bool:
     return step.target == hostile_faults.TARGET
 
 
+def is_of_linked(step: ScheduledStep) -> bool:
+    query = step.arguments.get("query")
+    return query in SHELF_QUERIES or step.target in LINKED or step.target.endswith(f"/{CLIENT}")
+
+
 def is_of_mqtt(step: ScheduledStep) -> bool:
     named = step.arguments.get("object", "").startswith(f"{MQTT_GROUP}/")
     return named or step.what.startswith("mqtt_") or step.target in MQTT_HOSTS
@@ -95,7 +102,7 @@ def test_a_recorded_seed_still_draws_the_same() -> None:
         # As it was before there were queries, channels, faults of the usage job, strangers, and MQTT devices: these are
         # drawn apart.
         clients = ", ".join(repr(client).partition(", queries=")[0] + ")" for client in plan.clients)
-        drawn_apart = (is_of_queries, is_of_the_usage_job, is_hostile, is_of_mqtt)
+        drawn_apart = (is_of_queries, is_of_the_usage_job, is_hostile, is_of_mqtt, is_of_linked)
         steps = tuple(
             step
             for step in plan.steps
@@ -134,7 +141,7 @@ def test_no_target_is_hit_again_before_it_was_healed(brokers: int) -> None:
     for seed in range(50):
         down: set[str] = set()
         for step in schedule(seed, 60, brokers=brokers).steps:
-            if is_of_the_usage_job(step) or is_hostile(step) or is_of_mqtt(step):
+            if is_of_the_usage_job(step) or is_hostile(step) or is_of_mqtt(step) or is_of_linked(step):
                 continue  # no other fault waits for these
             if step.what == "fault":
                 assert step.target not in down, (seed, step)
@@ -189,6 +196,18 @@ def test_a_version_has_one_content() -> None:
                 a = step.arguments
                 assert contents.setdefault((a["object"], a["incarnation"], a["version"]), a["payload"]) == a["payload"]
     assert version_arguments("a/b/c", 0, 7)["deleted"]
+
+
+def test_units_with_one_connection_for_several_groups_do_everything() -> None:
+    plan = schedule(1, 60)
+    assert {one.device for one in plan.linked} == set(LINKED)
+    assert all(sum(one.device == unit for one in plan.linked) == len(GROUPS) for unit in LINKED)
+    steps = [step for step in plan.steps if is_of_linked(step)]
+    whats = {"describe_by_client", "publish_by_client", "send_by_client", "connect", "disconnect", "fail_next"}
+    assert {step.what for step in steps} == {*whats, "subscribe", "unsubscribe", "register_query", "fault", "heal"}
+    assert {one.channel for client in plan.linked for one in client.channels} == set(PATTERNS)
+    versions = [step.arguments["version"] for step in steps if step.what == "publish_by_client"]
+    assert len(set(versions)) == len(versions)
 
 
 def test_the_last_devices_have_raw_clients() -> None:

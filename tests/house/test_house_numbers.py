@@ -18,7 +18,7 @@ from coldnotify_testkit.house_numbers import (
 
 CEILINGS = {
     ALERTS: 37,
-    BOTH: 89,
+    BOTH: 90,
     CLAUSE_TESTS: 384,
     CLAUSES: 51,
     IS_NONE: 27,
