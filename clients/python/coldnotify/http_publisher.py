@@ -487,10 +487,15 @@ class HttpPublisher(MayHaveOutbox):
                 raise VersionConflict(str(error), error.newest) from None
             except PublishTimeout as error:
                 raise PublishTimeout(str(error), indeterminate=sent_before) if sent_before else error from None
+            except VersionConflict:
+                raise
             except PublishError as error:
-                if not error.indeterminate or time.monotonic() + _AGAIN_S >= deadline_s:
+                # What was sent before may be done, although this time nothing was.
+                sent_before |= error.indeterminate
+                if not sent_before:
                     raise
-            sent_before = True
+                if time.monotonic() + _AGAIN_S >= deadline_s:
+                    raise PublishError(str(error), indeterminate=True) from None
             time.sleep(_AGAIN_S)
 
     def _post(
