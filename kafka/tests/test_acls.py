@@ -37,7 +37,8 @@ def test_back_ends_write_objects_and_channels_and_nothing_else() -> None:
     }
     of_nodes = {f"read topic {TOPICS.nodes}", f"write topic {TOPICS.nodes}", "read group coldnotify-nodes*"}
     of_histories = {f"read topic {TOPICS.objects}", "read group coldnotify-history*"}
-    assert sorted(allowances("http")) == sorted(written | of_agreements | of_nodes | of_histories)
+    of_hooks = {f"read topic {TOPICS.hooks}", f"write topic {TOPICS.hooks}", "read group coldnotify-hooks-look*"}
+    assert sorted(allowances("http")) == sorted(written | of_agreements | of_nodes | of_histories | of_hooks)
 
 
 def test_operators_write_agreements_and_counting_services_write_usage() -> None:

@@ -20,3 +20,5 @@ GATEWAY_HTTP_PORT = 55_001
 """A gateway's HTTP port."""
 USAGE_PORT = 51_003
 """The HTTP port of a worker of the usage job."""
+HOOKS_PORT = 51_004
+"""The HTTP port of a caller of webhooks."""

@@ -37,6 +37,8 @@ class TopicNames:
     usage_history: str = field(init=False, repr=False)
     usage_state: str = field(init=False, repr=False)
     nodes: str = field(init=False, repr=False)
+    hooks: str = field(init=False, repr=False)
+    hooks_state: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_prefix(self.prefix)
@@ -60,9 +62,14 @@ class TopicNames:
         return self.tenants, self.usage, self.verdicts, self.usage_history, self.usage_state
 
     @property
+    def of_hooks(self) -> tuple[str, str]:
+        """The topics of webhooks, which have the same number of partitions."""
+        return self.hooks, self.hooks_state
+
+    @property
     def all(self) -> tuple[str, ...]:
         """Every topic but those of jobs."""
-        return (*self.co_partitioned, self.notifications, self.rejected, *self.of_tenants, self.nodes)
+        return (*self.co_partitioned, self.notifications, self.rejected, *self.of_tenants, self.nodes, *self.of_hooks)
 
     def group(self, name: str) -> str:
         """The consumer group of this name; client ids and principals are called in the same way.

@@ -23,6 +23,8 @@ NAMES = {
     "usage_history",
     "usage_state",
     "nodes",
+    "hooks",
+    "hooks_state",
 }
 
 

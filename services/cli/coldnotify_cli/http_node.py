@@ -20,7 +20,8 @@ class NotKnown(click.ClickException):
 class HttpNode:
     """The HTTP service of `settings.http`."""
 
-    def __init__(self, settings: HttpNodeSettings) -> None:
+    def __init__(self, settings: HttpNodeSettings, *, timeout_s: float = 0.0) -> None:
+        """`timeout_s`: an answer may take so long, even if the setting is lower."""
         if not settings.http.strip():
             raise click.UsageError("COLDNOTIFY_HTTP / --http: is empty, expected host:port")
         # Here, because the command's own start does not wait for the client's package.
@@ -28,7 +29,7 @@ class HttpNode:
 
         base, token = http_base(settings, settings.http), read_token(settings) or None
         self._requests = HttpRequests(base, token, http_context(settings))
-        self._timeout_s = settings.http_timeout_s
+        self._timeout_s = max(settings.http_timeout_s, timeout_s)
 
     def get(self, *path: str, **query: object) -> Any:
         """Returns the JSON at /v1/path; query parameters of None are left out. Raises click.ClickException."""

@@ -54,6 +54,7 @@ COMMANDS: dict[str, _Entry] = {
     "doctor": _Entry("doctor", "Check Kafka, topics, clock, certificates ...; say what to do."),
     "rebalance": _Entry("rebalance", "Say what more matchers or partitions would do (--plan)."),
     "tenant": _Entry("tenant", "Set, list, show or remove tenants; show what they use."),
+    "hook": _Entry("hook", "Set, list, remove, test or rotate webhooks."),
     "object": _Entry("object", "Start an object's versions over."),
     "client": _Entry("one_client", "Disconnect or forget a client."),
     "context": _Entry("context", "Save an installation's addresses and identity, for --context."),

@@ -152,12 +152,14 @@ def _payload_limits(shown: Mapping[str, Any]) -> Iterable[CheckFinding]:
 
 
 def _added(text: str) -> dict[str, str]:
-    """Returns each part's host:port: from `--parts`, else the default port on this machine. Raises SettingError."""
-    found = {row.name: f"127.0.0.1:{row.port}" for row in PARTS if not row.doctor}
+    """Returns each part's host:port: from `--parts`, else the default port on this machine, but for those that `up`
+    runs only if it is told to. Raises SettingError."""
+    allowed = [row.name for row in PARTS if not row.doctor]
+    found = {row.name: f"127.0.0.1:{row.port}" for row in PARTS if not row.doctor and not row.switch}
     for one in _addresses(text):
         name, _, address = one.partition("=")
-        if name not in found or not address:
-            known = ", ".join(found) or "there is none"
+        if name not in allowed or not address:
+            known = ", ".join(allowed) or "there is none"
             raise SettingError(
                 f"COLDNOTIFY_PARTS / --parts: {one!r} is not NAME=host:port with the NAME of a part ({known})"
             )

@@ -243,6 +243,10 @@ class UpSettings(ObjectSettings, KafkaSettings):
         minimum=0,
         maximum=65535,
     )
+    hooks_key_file: str = setting(
+        "",
+        "file with at least 32 random bytes: runs `coldnotify hooks`, too, which calls webhooks; empty: there are none",
+    )
     tls: str = setting(
         "",
         "directory made by `coldnotify certs`; all ports use mutual TLS, except Kafka's, which is for this "

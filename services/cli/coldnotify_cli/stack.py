@@ -100,7 +100,7 @@ class StackAddresses:
             parts[row.name] = [port(0 if i else wanted, row.flag) for i in range(_number_of(row, settings))]
 
         # Those with a usual port of their own as their setting's default come first: they were asked for.
-        installed = [row for row in PARTS if row.is_installed]
+        installed = [row for row in PARTS if row.is_installed and _is_on(row, settings)]
         named = [row for row in installed if _default_of(row.port_setting)]
         for row in named:
             take(row, 0)
@@ -119,6 +119,10 @@ class StackAddresses:
 
 def _number_of(row: PartRow, settings: UpSettings) -> int:
     return int(getattr(settings, row.several)) if row.several else 1
+
+
+def _is_on(row: PartRow, settings: UpSettings) -> bool:
+    return not row.switch or bool(getattr(settings, row.switch))
 
 
 def _default_of(port_setting: str) -> int:
@@ -162,7 +166,7 @@ class Stack:
         if settings.auto:
             self.stages.append([self._auto(settings.auto)])
         for row in PARTS:
-            if row.name not in ports.parts:
+            if row.name not in ports.parts and not row.is_installed:
                 log.warning(f"runs without the {row.title}: {row.extra} is not installed")
 
     def prepare(self, stop: StopFlag) -> None:
@@ -260,6 +264,7 @@ class Stack:
             **{name: ",".join(_hosts(ports)) for name, ports in self.addresses.parts.items()},
             "number": str(number),
             "payload_bytes_max": str(self._settings.object_payload_bytes_max),
+            "hooks_key_file": self._settings.hooks_key_file and str(Path(self._settings.hooks_key_file).absolute()),
             "ca": str(self.tls.ca) if self.tls.on else "",
             "data": "" if self._settings.kafka else str(self._settings.data.absolute()),
         }

@@ -51,6 +51,7 @@ from coldnotify_http.directory_endpoints import GATEWAY, DirectoryEndpoints
 from coldnotify_http.entrance import BEYOND_MAX
 from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
 from coldnotify_http.history_endpoints import HistoryEndpoints
+from coldnotify_http.hook_endpoints import HookEndpoints
 from coldnotify_http.lists_endpoints import ListsEndpoints
 from coldnotify_http.matchers_endpoints import MatchersEndpoints
 from coldnotify_http.metrics import Metrics
@@ -229,6 +230,7 @@ class HttpService:
             ).routes(),
             *NodesEndpoints(self._nodes, inside_scheme=InsideTls(settings).scheme).routes(),
             *ListsEndpoints(self._asking, settings.http_overdue_s).routes(),
+            *HookEndpoints(settings, bodies).routes(),
             *TenantEndpoints(self._tenancy, settings, bodies).routes(),
             *self._overview.routes(),
             *console.routes(),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from coldnotify.flow.controllers import DEFAULT as FLOW_DEFAULT
 from coldnotify.flow.controllers import NAMES as FLOW_NAMES
+from coldnotify_common.hooks.hook_settings import HookSettings
 from coldnotify_common.placement.allowed_addresses import check_addresses
 from coldnotify_common.security.address_settings import AddressSettings, HostSettings
 from coldnotify_common.security.inside_tls import AskInsideSettings
@@ -15,7 +16,9 @@ from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, ObjectSettings, AddressSettings, HostSettings):
+class HttpSettings(
+    SecureSettings, AskInsideSettings, ChannelSettings, ObjectSettings, AddressSettings, HostSettings, HookSettings
+):
     """The settings of the HTTP service."""
 
     http_host: str = setting("127.0.0.1", "address that publishers connect to")

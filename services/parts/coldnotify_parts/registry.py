@@ -17,5 +17,6 @@ _FOLDERS = (
     "gateway",
     "http",
     "usage",
+    "hooks",
 )
 PARTS = tuple(_row(name) for name in _FOLDERS)

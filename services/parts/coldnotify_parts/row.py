@@ -74,6 +74,8 @@ class PartRow:
     """True if clients outside ColdNotify use its port: with TLS, `up` gives it a certificate of its own."""
     stage: int = 2
     """Stage in which `up` starts it. `up` stops the stages in reverse order. Kafka starts before stage 1."""
+    switch: str = ""
+    """The setting of `coldnotify up` without which it does not run it; "": it always does."""
     awaited: bool = True
     """True if the next stage waits until it is ready."""
     needed: bool = False

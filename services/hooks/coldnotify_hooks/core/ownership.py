@@ -53,6 +53,10 @@ class Ownership:
         self._highest = max(self._highest, generation)
         return again
 
+    def lose(self) -> None:
+        """The group has assigned the partition elsewhere."""
+        self.lost = True
+
     def on_read(self, position: int) -> None:
         """All records below this offset were read."""
         self._position = max(self._position, position)
@@ -63,9 +67,14 @@ class Ownership:
         self._asked = (asked_s, end)
         self._prove()
 
+    @property
+    def is_held(self) -> bool:
+        """True once the claim was read back."""
+        return not self.lost and self._held_since_s is not None
+
     def serves(self, now_s: float) -> bool:
         """Returns true once the hooks may be called, but for the proof: the wait behind the claim is over."""
-        return not self.lost and self._held_since_s is not None and now_s - self._held_since_s >= WAIT_S
+        return self.is_held and now_s - (self._held_since_s or 0.0) >= WAIT_S
 
     def may_call(self, now_s: float) -> bool:
         """Returns true if a call may begin now."""

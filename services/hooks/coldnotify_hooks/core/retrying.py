@@ -109,9 +109,9 @@ class Retrying:
         self._items.pop(item, None)
 
     def marks(self) -> dict[str, Any]:
-        """Returns what the next caller has to know, as JSON values."""
+        """Returns what the next caller has to know, as JSON values. Another thread may ask."""
         return {
-            "items": {name: [one.what, one.first_s, one.tries, one.next_s] for name, one in self._items.items()},
+            "items": {name: [one.what, one.first_s, one.tries, one.next_s] for name, one in list(self._items.items())},
             "away": self._away_tries,
             "rest_until": self._rest_until_s,
             "gone": self._gone_s,

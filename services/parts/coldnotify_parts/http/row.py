@@ -31,6 +31,7 @@ ROW = PartRow(
         "--http-gateways-ca={ca}",
         "--directory-addresses={tcp},{web}",
         "--http-kafka-data={data}",
+        "--hooks-key-file={hooks_key_file}",
         "--object-payload-bytes-max={payload_bytes_max}",
     ),
     certificate=True,
