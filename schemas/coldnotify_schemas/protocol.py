@@ -151,3 +151,5 @@ STATE_FORMAT_WITH_CHANNELS = 3
 """Format of a state file with channels: a library without them would deliver none of their messages."""
 STATE_FORMAT_WITH_BYTES = 4
 """Format of a state file that keeps a payload of any bytes: a library without them would take it for none."""
+STATE_FORMAT_WITH_GROUPS = 5
+"""Format of a state file of a client of several groups: a library without them would take it for one group's."""

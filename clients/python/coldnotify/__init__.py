@@ -53,6 +53,7 @@ from coldnotify.errors import (
 )
 from coldnotify.message import Message, Missed, MissedReason
 from coldnotify.notification import Notification
+from coldnotify.notify_groups import NotifyGroups
 from coldnotify.shared_link import Link
 from coldnotify.state import State
 
@@ -74,6 +75,7 @@ __all__ = [
     "Newest",
     "Notification",
     "Notify",
+    "NotifyGroups",
     "ObjectParked",
     "OutboxDamaged",
     "OutboxError",

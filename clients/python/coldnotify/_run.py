@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -171,6 +171,20 @@ class NotifyRun:
             self._state.write(save.data)
         except StateError as problem:
             error = problem
+        self.saved(save, error)
+
+    def save_along(self) -> Save | None:
+        """Returns a document that is to be written with another client's; `saved` follows."""
+        with self.lock:
+            return self.driver.save_along(self._clock())
+
+    def saved_along(self, save: Save, error: StateError | None) -> None:
+        """It was written with another client's, or could not be."""
+        self.saved(save, error)
+        self._wake()
+
+    def saved(self, save: Save, error: StateError | None) -> None:
+        """It was written, or could not be."""
         with self.lock:
             if error is None:
                 self.driver.saved(save, self._clock())
@@ -223,6 +237,14 @@ class NotifyRun:
             callback = self._callback_of(number)
             if callback is not None:
                 yield number, callback
+
+    def arguments(self, job: AnyJob) -> Iterable[object]:
+        """Returns the arguments of the callbacks, which say their group."""
+        group = self._identity.group
+        return (
+            replace(one, group=group) if isinstance(one, (Notification, Message, Missed)) else one
+            for one in job.arguments
+        )
 
     def called(self, job: AnyJob, failed: Mapping[int, BaseException]) -> None:
         """They have returned, or raised."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, overload
 
@@ -14,7 +15,7 @@ from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify._core.application import Application
 from coldnotify._core.document.document import ClientIdentity, Document, decode
-from coldnotify._core.driver import Driver, Status
+from coldnotify._core.driver import Driver, Save, Status
 from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
 from coldnotify._core.interests.interests import Interest, QueryInterest, channel_by, channels_by, prefix_of, query_of
 from coldnotify._core.interests.since import since_of
@@ -39,6 +40,8 @@ from coldnotify.state import State
 PUBLISHES_WAITING_MAX = 10_000
 PUBLISHES_WAITING_BYTES_MAX = 16 * 1024 * 1024
 """Publishes of a device that is away for long: in memory, or in its outbox."""
+GATHER_PART = 10
+"""Floors and cursor wait for this part of an interval for those of other groups in the same state file."""
 _ID_BYTES = 12
 """Random, of a message's id."""
 
@@ -112,6 +115,7 @@ class NotifyShell:
             retry_max_s=retry_max_s,
             say_errors=say_errors,
             save_interval_s=save_interval_s,
+            gather_s=save_interval_s / GATHER_PART if state.shared else 0.0,
             newest_bytes_max=newest_bytes_max,
         )
         self._contexts = ContextKeeper()
@@ -475,7 +479,8 @@ class NotifyShell:
         self._owner.check()
         with self._lock:
             readable = self._readable
-            return None if readable is None else readable.current(object_id)
+            known = None if readable is None else readable.current(object_id)
+        return None if known is None else replace(known, group=self._identity.group)
 
     def _members(self, query: QueryInterest) -> frozenset[str]:
         self._owner.check()
@@ -613,15 +618,24 @@ class NotifyShell:
             raise
         return run
 
+    def connect_through(self, connection: Connection) -> None:
+        """The next start is over this one: a link's."""
+        self._connection = connection
+
+    def save_along(self) -> tuple[NotifyRun, Save] | None:
+        """Returns what is to be written with another group's document, and who is to be told of it."""
+        with self._lock:
+            run = self._run
+            save = None if run is None else run.save_along()
+        return None if run is None or save is None else (run, save)
+
     def _ended(self) -> None:
         self._ended_driver, self._driver, self._run = self._driver, None, None
 
     def _document(self) -> Document:
-        data = self._state.read()
-        if data is None:
-            return Document(identity=self._identity)
         try:
-            return decode(data, self._identity)
+            data = self._state.read()
+            return Document(identity=self._identity) if data is None else decode(data, self._identity)
         except StateDamaged as error:
             aside = self._state.set_aside()
             report = StateDamaged(f"{self._state}: {error}; it is kept as {aside}")

@@ -290,7 +290,7 @@ class _Threads:
         failed: dict[int, BaseException] = {}
         for number, callback in self.run.callbacks(job):
             try:
-                callback(*job.arguments)
+                callback(*self.run.arguments(job))
             except BaseException as error:
                 # Also SystemExit: it would end this thread, and nobody would be told anything any more.
                 failed[number] = error

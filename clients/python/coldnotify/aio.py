@@ -40,6 +40,7 @@ from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.message import Message, Missed
 from coldnotify.notification import Notification
+from coldnotify.notify_groups import GroupsShell
 from coldnotify.state import State
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Missed",
     "Notification",
     "Notify",
+    "NotifyGroups",
     "QueryRegistration",
     "Registration",
     "State",
@@ -119,6 +121,50 @@ class Notify(NotifyShell):
         tasks = self._tasks
         if tasks is not None:
             tasks.wake_from_any_thread()
+
+
+class NotifyGroups(GroupsShell[Notify]):
+    """A client of ColdNotify in several groups, in an event loop: see `coldnotify.NotifyGroups`. Callbacks of one group
+    run one at a time, and take turns with those of others where they await.
+    """
+
+    _client = Notify
+
+    async def connect(self, timeout_s: float | None = None) -> bool:
+        """Start the client in all groups; see `Notify.connect`. Raises StateError, ValueError, OSError: then it runs in
+        none.
+        """
+        self._owner.check()
+        await asyncio.to_thread(self._open_link)
+        try:
+            for client in self._clients.values():
+                await client.connect()
+        except BaseException:
+            await self.disconnect()
+            raise
+        return self.caught_up if timeout_s is None else await self.wait_caught_up(timeout_s)
+
+    async def wait_caught_up(self, timeout_s: float) -> bool:
+        """Waits until all groups are caught up. Returns true if that came within `timeout_s`."""
+        return all(await asyncio.gather(*(one.wait_caught_up(timeout_s) for one in self._clients.values())))
+
+    async def disconnect(self, timeout_s: float = 5.0) -> None:
+        """Stops in all groups; see `Notify.disconnect`."""
+        if not self._owner.is_here:
+            return
+        try:
+            await asyncio.gather(*(one.disconnect(timeout_s) for one in self._clients.values()))
+        finally:
+            await asyncio.to_thread(self._close_link)
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.disconnect()
 
 
 class _Tasks:
@@ -275,7 +321,7 @@ class _Tasks:
         failed: dict[int, BaseException] = {}
         for number, callback in self.run.callbacks(job):
             try:
-                result = callback(*job.arguments)
+                result = callback(*self.run.arguments(job))
                 if inspect.isawaitable(result):
                     await result
             except asyncio.CancelledError as error:

@@ -38,6 +38,9 @@ from coldnotify.message import Missed
 class ColdNotifyError(Exception):
     """Every error of this library but wrong arguments."""
 
+    group = ""
+    """The group whose client has it, where it is a client of several."""
+
 
 class StateError(ColdNotifyError):
     """The state file cannot be read, written or locked.

@@ -35,6 +35,8 @@ class Message:
     """When the log stored it, in UTC."""
     epoch: int = field(default=0, repr=False)
     """Epoch of the log: a number of 32 bits."""
+    group: str = field(default="", repr=False, compare=False)
+    """The channel's group."""
 
     @property
     def position(self) -> str:
@@ -66,3 +68,5 @@ class Missed:
     """None: nothing of the log was told before."""
     before: int
     reason: MissedReason
+    group: str = field(default="", repr=False, compare=False)
+    """The channel's group."""

@@ -20,3 +20,5 @@ class Notification:
     """The object's description, by key, if it is a member of a query that asks for descriptions. None: it has none."""
     data: bytes = field(default=b"", repr=False, compare=False)
     """The bytes that were published; b"" if there are none."""
+    group: str = field(default="", repr=False, compare=False)
+    """The object's group."""

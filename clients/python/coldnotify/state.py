@@ -16,6 +16,9 @@ from coldnotify.errors import StateError, StateInUse
 class State:
     """Stores what must survive a power cut. One client of one process at a time may use it."""
 
+    shared = False
+    """True for a group's part of a file of several."""
+
     def __init__(self, filename: str | os.PathLike[str] | None) -> None:
         """`filename`: None keeps the state in memory, for tests and for looking on."""
         if filename is not None and not os.fspath(filename):

@@ -163,6 +163,8 @@ class Client:
         self._saving: Save | None = None
         self._saved: Save | None = None
         self._saved_at = float("-inf")
+        self._unsaved_since: float | None = None
+        """The time at which something to be saved was noticed; None: nothing is to be, or it is being saved."""
         self._save_interval_s = settings.save_interval_s
         self._save_failures = 0
         self._save_blocked_until = float("-inf")
@@ -514,9 +516,16 @@ class Client:
     def save_due(self, now: float) -> Save | None:
         """Returns a document to write now, one at a time; call `saved` or `save_failed` afterwards."""
         self._delivery.prepare()
-        if self._saving is not None or self._save_at() > now:
+        if self._unsaved_since is None and self._save_at() < float("inf"):
+            self._unsaved_since = now
+        return None if self._save_at() > now else self.save_along(now)
+
+    def save_along(self, now: float) -> Save | None:
+        """Returns what is to be saved at some time, as another client's document is written at this one."""
+        if self._saving is not None or self._save_at() == float("inf"):
             return None
         self._delivery.settle()
+        self._unsaved_since = None
         self._saving = Save(
             self._journal.revision,
             encode(self._document()),
@@ -594,7 +603,10 @@ class Client:
         if self.stopping:
             return float("inf") if self._jobs_awaited else float("-inf")
         urgent = not self._journal.is_durable(self._journal.urgent)
-        return max(self._save_blocked_until, float("-inf") if urgent else self._saved_at + self._save_interval_s)
+        if urgent:
+            return self._save_blocked_until
+        since = float("-inf") if self._unsaved_since is None else self._unsaved_since + self._settings.gather_s
+        return max(self._save_blocked_until, self._saved_at + self._save_interval_s, since)
 
     # Time, and looking in
 

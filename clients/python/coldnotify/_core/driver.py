@@ -302,6 +302,10 @@ class Driver:
         if found is not None:
             self._client.link_down(reason if found.closed is None else found.closed, now, link)
 
+    def save_along(self, now: float) -> Save | None:
+        """Returns a document that another client's is written with, if there is one to save; then as after a Save."""
+        return self._client.save_along(now)
+
     def saved(self, save: Save, now: float) -> None:
         """This document survives a power cut from now on."""
         self._client.saved(save, now)

@@ -74,6 +74,8 @@ class ClientSettings:
     request_timeout_s: float = ANSWER_S
     ack_delay_s: float = ACK_DELAY_S
     save_interval_s: float = 0.5
+    gather_s: float = 0.0
+    """Floors and cursor wait so long for those of other groups, which are written with them."""
     tries_max: int = 5
     retry_min_s: float = 1.0
     retry_max_s: float = 60.0

@@ -26,6 +26,7 @@ from coldnotify_schemas.protocol import (
     STATE_FORMAT,
     STATE_FORMAT_WITH_BYTES,
     STATE_FORMAT_WITH_CHANNELS,
+    STATE_FORMAT_WITH_GROUPS,
     STATE_FORMAT_WITH_QUERIES,
 )
 
@@ -140,6 +141,8 @@ def decode(data: bytes, identity: ClientIdentity) -> Document:
         raise StateDamaged(f"is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise StateDamaged("is not a JSON object")
+    if fields.get("format") == STATE_FORMAT_WITH_GROUPS:
+        raise StateMismatch("format: is of a client of several groups (NotifyGroups)")
     if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT_WITH_BYTES:
         raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_BYTES}")
     check = fields.pop("check", None)
