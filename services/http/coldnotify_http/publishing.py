@@ -23,7 +23,7 @@ from coldnotify_http.entrance import Entered, Entrance, HttpAdmission
 from coldnotify_http.metrics import OUTCOMES, Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.own_names import owned_records
-from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
+from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of, yes_or_no
 from coldnotify_http.settings import HttpSettings
 from coldnotify_http.write_answers import kind_of, result_of, status_of
 
@@ -85,7 +85,7 @@ class PublishEndpoints:
         answered once that is decided."""
         try:
             domain, group = domain_and_group(request)
-            wanted = _outcome_wanted(request, default=True)
+            wanted = yes_or_no(request, "outcome", default=True)
             clock_ms = _clock_ms(request)
             object_ = object_of_path(request.rel_url.raw_path)
             body = await self.bodies.one(request)
@@ -132,7 +132,7 @@ class PublishEndpoints:
         each."""
         try:
             domain, group = domain_and_group(request)
-            wanted = _outcome_wanted(request, default=False)
+            wanted = yes_or_no(request, "outcome", default=False)
             clock_ms = _clock_ms(request)
             records, body_bytes = await self.bodies.many(
                 request, partial(parse_many, payload_bytes_max=self.payload_bytes_max)
@@ -229,13 +229,6 @@ class PublishEndpoints:
                 self._metrics.outcome_seconds.labels(outcome.outcome).observe(seconds)
                 result.update(outcome.shown())
         return results
-
-
-def _outcome_wanted(request: web.Request, *, default: bool) -> bool:
-    text = request.query.get("outcome")
-    if text not in (None, "yes", "no"):
-        raise BadRequest("outcome", f"{text[:80]!r} is neither yes nor no")
-    return default if text is None else text == "yes"
 
 
 def _clock_ms(request: web.Request) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from aiohttp import web
+from coldnotify_common.http.web import BadRequest
 from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.slices import Slices
 from coldnotify_schemas.names import check_name
@@ -19,6 +20,14 @@ NOT_PUBLISHED = "not published"
 def domain_and_group(request: web.Request) -> tuple[str, str]:
     """Those of the path. Raises InvalidName."""
     return check_name("domain", request.match_info["domain"]), check_name("group", request.match_info["group"])
+
+
+def yes_or_no(request: web.Request, parameter: str, *, default: bool) -> bool:
+    """Returns a query parameter that is `yes` or `no`. Raises BadRequest."""
+    text = request.query.get(parameter)
+    if text is not None and text not in ("yes", "no"):
+        raise BadRequest(parameter, f"{text[:80]!r} is neither yes nor no")
+    return default if text is None else text == "yes"
 
 
 class Bodies:

@@ -22,7 +22,7 @@ from coldnotify_http.message_bodies import (
 )
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.own_names import owned_messages
-from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
+from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of, yes_or_no
 from coldnotify_http.write_answers import kind_of, result_of, status_of
 
 IN_ORDER_S = 5.0
@@ -59,6 +59,7 @@ class Sending:
         try:
             domain, group = domain_and_group(request)
             channel = channel_of_path(request.rel_url.raw_path)
+            yes_or_no(request, "outcome", default=False)
             body = await self._bodies.one(request)
             message = parse_message(body)
         except (BadRequest, InvalidName, web.HTTPException):
@@ -76,7 +77,8 @@ class Sending:
         order. With in_order=yes each is sent when the one before it is acknowledged; behind one that is not, none."""
         try:
             domain, group = domain_and_group(request)
-            in_order = _in_order(request)
+            in_order = yes_or_no(request, "in_order", default=False)
+            yes_or_no(request, "outcome", default=False)
             messages, body_bytes = await self._bodies.many(request, parse_messages)
         except InvalidMessage as error:
             self._metrics.bad_requests.inc()
@@ -159,10 +161,3 @@ class Sending:
                 break
         left = len(messages) - len(outcomes)
         return [*outcomes, *(PublishError(f"not tried: {words}", indeterminate=False) for _ in range(left))]
-
-
-def _in_order(request: web.Request) -> bool:
-    text = request.query.get("in_order", "no")
-    if text not in ("yes", "no"):
-        raise BadRequest("in_order", f"{text[:80]!r} is neither yes nor no")
-    return text == "yes"

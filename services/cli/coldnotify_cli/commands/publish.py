@@ -44,9 +44,9 @@ from coldnotify_cli.waiting_notice import waiting_notice
     multiple=True,
     help="Key of the object's description, which is said before the version, as a whole; may be given several times.",
 )
-@click.option("--if-version", type=int, metavar="N", help="Only if version N is the newest.")
-@click.option("--if-absent", is_flag=True, help="Only if the object has no version, or is deleted.")
-@click.option("--if-changed", is_flag=True, help="Only if the newest version says something else.")
+@click.option("--if-version", type=int, metavar="N", help="Publish if version N is the newest.")
+@click.option("--if-absent", is_flag=True, help="Publish if the object has no version, or is deleted.")
+@click.option("--if-changed", is_flag=True, help="Publish if the newest version says something else.")
 @click.option(
     "--history",
     type=click.Path(dir_okay=False, path_type=Path),
