@@ -13,7 +13,7 @@ INSTALLED := .venv/.installed
 # Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries. chromium: pages in a real browser.
 # haproxy, nginx-light: everything is asked through them; haproxy also checks the configuration of the balancer in
 # docker-compose.yml. The last three: the load test's loops run against them, too.
-TOOLS := prometheus chromium chromium-driver haproxy nginx-light nats-server mosquitto mosquitto-clients redis-server
+TOOLS := prometheus chromium chromium-driver haproxy nginx-light nats-server mosquitto mosquitto-clients paho.mqtt.c-examples redis-server
 
 .PHONY: help
 help: ## list the verbs

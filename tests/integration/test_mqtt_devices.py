@@ -152,6 +152,35 @@ def test_the_clients_of_mosquitto(up: Up, tmp_path: Path) -> None:
         assert {line[2:] for line in woken if "lamp" in line} == {"mosquitto/lamp 4"}, "never one between"
 
 
+@pytest.mark.skipif(shutil.which("paho_c_sub") is None, reason="there is no paho_c_sub here (make tools)")
+@pytest.mark.parametrize("programs", ["paho_c", "paho_cs"])
+@pytest.mark.parametrize("protocol", ["311", "5"])
+def test_the_clients_of_paho_in_c(up: Up, tmp_path: Path, programs: str, protocol: str) -> None:
+    name = f"{programs}-{protocol}"
+    who = ["-p", str(port_of(up)), "-V", protocol, "-i"]
+    topic = f"{name}/lamp"
+    listener = [f"{programs}_sub", *who, f"{DOMAIN}/{GROUP}/{name}-sub", "-q", "1", "-t", f"{name}/#"]
+
+    def put(qos: int, payload: str, *flags: str) -> None:
+        sender = [f"{programs}_pub", *who, f"{DOMAIN}/{GROUP}/{name}-pub", "-q", str(qos), "-t", topic, "-m", payload]
+        subprocess.run([*sender, *flags], check=True, timeout=60)
+
+    def told() -> list[str]:
+        lines = [line.split("\t") for line in (tmp_path / "told").read_text().splitlines()]
+        return [line[1] for line in lines if line[0].endswith(topic) and len(line) == 2]
+
+    with HttpPublisher(up.http_url) as publisher:
+        publisher.publish(DOMAIN, GROUP, topic, payload=1)
+    with running(["stdbuf", "-oL", *listener], tmp_path / "told"):
+        wait_for(lambda: told() == ["1"], "what is retained")
+        for qos in (0, 1, 2):
+            put(qos, f"message-{qos}")
+            wait_for(lambda: told()[-1] == f"message-{qos}", "a message")  # noqa: B023
+        put(2, "4", "-r")
+        wait_for(lambda: told()[-1] == "4", "a version")
+    assert told() == ["1", "message-0", "message-1", "message-2", "4"]
+
+
 @contextmanager
 def running(argv: list[str], output: Path) -> Iterator[None]:
     """Runs a program, whose output goes to a file, until the end."""
