@@ -353,7 +353,8 @@ class FromDevice:
             if not asking.open:
                 device.answered(asking)
                 outputs.append(Send(session.peer, [self._sub_answer(device, asking)]))
-        return outputs + self._to_device.on_answers(session, answered.newest, now_s)
+        pages_follow = answered.catch_up or any(one.catch_up for one in answered.streams)
+        return outputs + self._to_device.on_answers(session, answered.newest, now_s, pages_follow=pages_follow)
 
     @staticmethod
     def _sub_answer(device: MqttSide, asking: SubscribeAsked) -> Frame:

@@ -113,12 +113,14 @@ class ToDevice:
         device.deliveries.wait(Due(stream.place, stream.complete, 0 if page.last else page.page))
         return self.go_on(session, now_s)
 
-    def on_answers(self, session: Identified, answers: Iterable[Newest], now_s: float) -> list[Output]:
-        """Tells versions that answer a registration."""
+    def on_answers(
+        self, session: Identified, answers: Iterable[Newest], now_s: float, *, pages_follow: bool
+    ) -> list[Output]:
+        """Tells versions that answer a registration. `pages_follow`: what else it lacks is asked for now."""
         device = device_of(session)
         for newest in answers:
             self._wait_object(session, device, newest, now_s)
-        return self.go_on(session, now_s)
+        return self.go_on(session, now_s, pages_follow=pages_follow)
 
     @staticmethod
     def _wait_object(session: Identified, device: MqttSide, newest: Newest, now_s: float) -> None:
@@ -177,8 +179,10 @@ class ToDevice:
         device_of(session).drain()
         return self.go_on(session, now_s)
 
-    def go_on(self, session: Identified, now_s: float) -> list[Output]:
-        """Sends what may be sent now, and asks for more where that is acknowledged."""
+    def go_on(self, session: Identified, now_s: float, *, pages_follow: bool = False) -> list[Output]:
+        """Sends what may be sent now, and asks for more where that is acknowledged. `pages_follow`: nothing that waits
+        for all it lacks is answered yet.
+        """
         device = device_of(session)
         frames: list[Frame] = []
         for due, packet_id in device.deliveries.take(written=not device.socket_full):
@@ -199,7 +203,7 @@ class ToDevice:
             for stream in session.streams:
                 if stream.slow:
                     outputs += self._recovery.catch_up(session, stream, now_s)
-        if device.pings and self._is_complete(session, device):
+        if device.pings and not pages_follow and self._is_complete(session, device):
             outputs += self.answer_pings(session)
         return outputs
 
@@ -223,7 +227,8 @@ class ToDevice:
 
     @staticmethod
     def _is_complete(session: Identified, device: MqttSide) -> bool:
-        return not device.deliveries.waits and all(stream.live for stream in session.streams)
+        # A SUBSCRIBE before the PINGREQ may lack what its answer brings.
+        return not (device.asking or device.deliveries.waits) and all(stream.live for stream in session.streams)
 
     def _settle(self, session: Identified, now_s: float) -> list[Output]:
         outputs: list[Output] = []

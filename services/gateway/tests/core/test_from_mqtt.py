@@ -294,6 +294,18 @@ def test_the_first_ping_is_answered_behind_what_lacks(bench: MqttBench) -> None:
     assert wire.packet(PingResp)
 
 
+def test_and_behind_what_a_subscribe_before_it_brings(bench: MqttBench) -> None:
+    wire, session = bench.connected()
+    bench.send(wire, Subscribe(9, (TopicSubscription("#", 1),)), PingReq())
+    (request,) = bench.take_requests("register")
+    assert wire.packets() == []
+    bench.inbox(answered(session, request, more=True))
+    assert [type(one) for one in wire.packets()] == [SubAck]
+    (asked,) = bench.take_requests("catch_up")
+    bench.inbox(a_page(session.number, asked.catch_up.ask, 1, [a_version("a", 1, 6, b"x")], 6, last=True))
+    assert [type(one) for one in wire.packets()] == [Publish, PingResp]
+
+
 def test_and_after_a_while_whatever_lacks(bench: MqttBench) -> None:
     wire, request = bench.connecting(a_connect(clean=False))
     bench.inbox(opened_kept(1, request.open.ask, [a_filter("#")], 4, present=True))
