@@ -301,7 +301,7 @@ class FromDevice:
             number = device.take_request()
             asking.open[number] = Request(Register(request=number, interests=[one.interest() for one in part]))
         # They count from now on: the matcher may tell by them before it answers.
-        device.hold(device.filters.with_filters(wanted.values()))
+        device.subscribe(wanted.values())
         return self._ask(session, device, asking, now_s)
 
     def _on_unsubscribe(self, session: Identified, device: MqttSide, packet: Unsubscribe, now_s: float) -> list[Output]:

@@ -131,7 +131,10 @@ class ToDevice:
             filters: _Filters = device.filters.named(newest.answers)
             if not filters or newest.deleted or not newest.HasField("version") or left_ms == 0:
                 return
-            if row.take_offset(newest.offset, NONE) and newest.offset > session.objects.acked:
+            if not row.take_offset(newest.offset, NONE):
+                if not device.subscribed_by(filters):
+                    return  # the SUBSCRIBE was on a connection before, and on this one it is told already
+            elif newest.offset > session.objects.acked:
                 # It was published since: it is not told again by the other filters that fit it.
                 filters = device.filters.fitting(newest.name)
             said = _version_due(newest, NONE, payload_of(newest), manner(filters, retain=True, qos_max=qos_max))

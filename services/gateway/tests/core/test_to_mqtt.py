@@ -389,6 +389,21 @@ def test_an_answer_that_was_published_since_is_told_by_all_filters(bench: MqttBe
     assert session.objects.acked == 8
 
 
+@pytest.mark.parametrize(("again", "times"), [(False, 1), (True, 2)])
+def test_what_a_filter_owes_is_told_again_only_if_its_subscribe_came_on_this_connection(
+    bench: MqttBench, again: bool, times: int
+) -> None:
+    wire, request = bench.connecting(a_connect(clean=False))
+    number = request.session
+    bench.inbox(opened_kept(number, request.open.ask, [a_filter("#")], 4, present=True))
+    assert wire.packet(ConnAck)
+    if again:
+        bench.send(wire, Subscribe(7, (TopicSubscription("#", 1),)))
+    page = [a_version("a", 1, 6, b"x"), a_version("a", 1, 6, b"x", answers=["#"])]
+    bench.inbox(a_page(number, request.open.ask, 1, page, 6, last=True))
+    assert len(wire.publishes()) == times
+
+
 def test_a_filter_counts_from_its_subscribe_on(bench: MqttBench) -> None:
     """The matcher tells by it as soon as it is durable, and its answer may follow."""
     wire, session = lamp(bench)

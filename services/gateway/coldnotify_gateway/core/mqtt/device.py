@@ -4,7 +4,7 @@ session, its filters, deliveries, requests and publishes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from coldnotify_gateway.core.mqtt import farewells
 from coldnotify_gateway.core.mqtt.deliveries import IN_FLIGHT_MAX, Deliveries
 from coldnotify_gateway.core.mqtt.device_publishes import DevicePublishes, PubackDue
 from coldnotify_gateway.core.mqtt.device_wills import said_will
-from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, HeldFilters
+from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, HeldFilter, HeldFilters
 from coldnotify_gateway.core.mqtt.received import ReceivedPublishes
 from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias, DeviceAliases, group_aliases
 from coldnotify_gateway.core.timers import NEVER_S
@@ -95,6 +95,7 @@ class MqttSide:
         "protocol",
         "repeat_s",
         "socket_full",
+        "subscribed",
         "wants_words",
         "will",
         "will_end",
@@ -124,6 +125,8 @@ class MqttSide:
         self.connected = False
         """Its CONNACK was sent."""
         self.filters: HeldFilters = NO_FILTERS
+        self.subscribed: HeldFilters = NO_FILTERS
+        """The filters for which a SUBSCRIBE came on this connection."""
         self.deliveries = Deliveries()
         self.asking: list[SubscribeAsked] = []
         self._publishes: DevicePublishes | None = None
@@ -283,6 +286,15 @@ class MqttSide:
     def hold(self, filters: HeldFilters) -> None:
         """Replaces its filters."""
         self.filters = filters
+
+    def subscribe(self, filters: Collection[HeldFilter]) -> None:
+        """Adds filters of a SUBSCRIBE."""
+        self.filters = self.filters.with_filters(filters)
+        self.subscribed = self.subscribed.with_filters(filters)
+
+    def subscribed_by(self, filters: Iterable[HeldFilter]) -> bool:
+        """Returns true if a SUBSCRIBE for one of these filters came on this connection."""
+        return any(one.text in self.subscribed.by_text for one in filters)
 
     def expire_after(self, expiry_s: int) -> None:
         """Changes how long its set outlives the session."""
