@@ -1,5 +1,6 @@
 """A real Prometheus sees what goes on: the dashboards' queries have data, faults make their alerts fire and clear."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -28,8 +29,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             patch.setenv(name, value)
         (directory / "revoked").write_text("")
         patch.setenv("COLDNOTIFY_AUTH_REVOKED", str(directory / "revoked"))
-        up = stack.enter_context(running(directory))
-        targets = {"matcher": up.report["matchers"], "gateway": up.report["gateways_http"], "http": [up.report["http"]]}
+        (directory / "hooks.key").write_text(secrets.token_hex(32))
+        up = stack.enter_context(running(directory, hooks_key_file=str(directory / "hooks.key")))
+        targets = {"matcher": up.report["matchers"], "gateway": up.report["gateways_http"]}
+        targets |= {job: [up.report[job]] for job in ("http", "hooks")}
         watcher = stack.enter_context(prometheus(directory / "prometheus", targets))
         told = Recorder()
         ou = stack.enter_context(notify(up, "watched", None))
@@ -41,7 +44,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         wait_for(lambda: len(told.seen) > 5, "the client is told")
         # A counter that has risen before it was scraped once rises for Prometheus only the next time.
         wait_for(
-            lambda: len(watcher.query("up == 1")) == 3 and not watcher.firing(), "Prometheus sees all is well", WAIT_S
+            lambda: len(watcher.query("up == 1")) == len(targets) and not watcher.firing(), "Prometheus sees all is well", WAIT_S
         )
         yield Scene(up, watcher, directory)
 

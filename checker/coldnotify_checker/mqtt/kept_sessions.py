@@ -198,7 +198,8 @@ class CheckedDevice:
             return False
         if one.t < (held.versions_from if one.retained else held.messages_from) or one.expired(by):
             return False
-        if not one.qos and self.ended is not None and one.t < self.ended.t:
+        if not one.qos and self.connect is not None and one.t < self.connect.t:
+            # An earlier connection of it, whose death the service had not noticed, may have taken it.
             return False
         most = self.connect.packet_bytes_max if self.connect is not None else None
         return most is None or one.size + PROPERTIES_BYTES <= most
