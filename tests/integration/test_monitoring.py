@@ -44,7 +44,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         wait_for(lambda: len(told.seen) > 5, "the client is told")
         # A counter that has risen before it was scraped once rises for Prometheus only the next time.
         wait_for(
-            lambda: len(watcher.query("up == 1")) == len(targets) and not watcher.firing(), "Prometheus sees all is well", WAIT_S
+            lambda: len(watcher.query("up == 1")) == len(targets) and not watcher.firing(),
+            "Prometheus sees all is well",
+            WAIT_S,
         )
         yield Scene(up, watcher, directory)
 
