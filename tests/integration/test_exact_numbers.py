@@ -13,6 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from coldnotify_common.http.json_answers import EXACT_MAX
+from coldnotify_common.http.known_parameters import of_operations
 from coldnotify_common.http.openapi import PORTS, document, may_be_long
 from coldnotify_testkit.server_sent_events import events_of
 from coldnotify_testkit.stack import Stacks, Up
@@ -145,7 +146,9 @@ def test_each_answer_with_a_version_says_it_as_a_text_too(alone: Up) -> None:
                 continue
             end = path.rpartition("/")[2]
             for more in ({}, queries.get(end)) if end in ("objects", "overview") else (queries.get(end, {}),):
-                question = f"{url}{path.format(**values)}?{urlencode(more or {})}"
+                known = of_operations(kind)[method, path]
+                taken = {parameter: said for parameter, said in (more or {}).items() if parameter in known}
+                question = f"{url}{path.format(**values)}?{urlencode(taken)}"
 
                 def answered(question: str = question, method: str = method, path: str = path) -> bool:
                     found = ask(question)

@@ -168,7 +168,9 @@ def test_a_will_whose_matcher_dies_between_message_and_version_is_both_once(both
             wait_for(lambda: _answered(late, "torn/a") == [b"gone"], "the version, by the successor")
         publish(both, "torn/a", ["behind"], "-l")
         watcher.wait_told("torn/a", b"behind")
-        assert [one.payload for one in watcher.told if one.topic == "torn/a"] == [b"gone", b"behind"]
+        # The successor may not know yet that the subscription was answered: then it answers with the version, too.
+        messages = [one.payload for one in watcher.told if one.topic == "torn/a" and not one.retain]
+        assert messages == [b"gone", b"behind"]
 
 
 @pytest.mark.parametrize("qos", [1, 2])
