@@ -16,8 +16,9 @@ SLIPS = {
     "what waits for its turn does not hold the cursors": Slip(
         Conflation,
         "publish",
-        "elif self._thinning.holds(obj, now_ms):\n    self._hold(obj, offset)\n",
-        "elif self._thinning.holds(obj, now_ms):\n    self._hold(obj, self._state.position + 9)\n",
+        "elif self._thinning.holds(obj, now_ms) or obj in self._awaited:\n    self._hold(obj, offset)\n",
+        "elif self._thinning.holds(obj, now_ms) or obj in self._awaited:\n"
+        "    self._hold(obj, self._state.position + 9)\n",
         62,
     ),
     "what waits is never told": Slip(

@@ -17,7 +17,7 @@ from coldnotify_parts.registry import PARTS
 from coldnotify_schemas.topics import TopicNames
 
 PLANTED = replace(
-    PARTS[-1],
+    next(row for row in PARTS if row.name == "usage"),
     name="planted",
     port=51999,
     doctor="",

@@ -1,5 +1,5 @@
-"""Makes the records of tenants, usage, verdicts, history, the usage job's state and nodes from which hostile ones are
-bent.
+"""Makes the records of tenants, usage, verdicts, history, the usage job's state, nodes and webhooks from which hostile
+ones are bent.
 """
 
 from collections.abc import Callable
@@ -70,6 +70,8 @@ class TenantBodies:
             TOPICS.usage_history: self._history,
             TOPICS.usage_state: self._state,
             TOPICS.nodes: self._node,
+            TOPICS.hooks: self._hook,
+            TOPICS.hooks_state: self._hook_state,
         }
 
     def _tenant(self, known: KnownToAttacker) -> Body:
@@ -114,6 +116,28 @@ class TenantBodies:
             "connections": str(draw.choice(NUMBERS)), "load": draw.choice(("0.5", "-1", "1e300")), "labels": "{}",
         }  # fmt: skip
         return 0, self._values.key(f"{role}/anonymous/{node}"), self._documents.bent(fields)
+
+    def _hook(self, known: KnownToAttacker) -> Body:
+        draw = self._random
+        key = f"{known.domain}/{draw.choice(known.groups)}/{self._values.made_up('hook')}"
+        fields = {
+            # Without https nobody calls it, and nobody listens there.
+            "url": draw.choice(('"http://127.0.0.1:9/"', '"http://u:p@127.0.0.1:9/"', '"x"', "7")),
+            "objects": draw.choice(('["a"]', "[]", "[7]", '"a"')), "format": draw.choice(('"json"', '"xml"')),
+            "rotation": str(draw.choice(NUMBERS)), "revision": str(draw.choice(NUMBERS)),
+            "rotation_before": draw.choice(("null", "1")), "state": draw.choice(('"suspended"', "7")),
+        }  # fmt: skip
+        return (
+            0,
+            self._values.key(draw.choice((key, key, f"{key}/status", f"{key}/test"))),
+            self._documents.bent(fields),
+        )
+
+    def _hook_state(self, known: KnownToAttacker) -> Body:
+        draw = self._random
+        key = f"{known.domain}/{draw.choice(known.groups)}/{self._values.made_up('hook')}"
+        fields = {"generation": str(draw.choice(NUMBERS)), "document": draw.choice(("{}", "[]", '"x"'))}
+        return 0, self._values.key(draw.choice((key, "0", f"{key}/x"))), self._documents.bent(fields)
 
     def _history(self, known: KnownToAttacker) -> Body:
         draw = self._random

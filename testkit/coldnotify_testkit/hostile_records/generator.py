@@ -32,6 +32,8 @@ WEIGHTS = {
     TOPICS.usage_history: 3,
     TOPICS.usage_state: 5,
     TOPICS.nodes: 5,
+    TOPICS.hooks: 4,
+    TOPICS.hooks_state: 3,
 }
 """How often a record belongs to each topic. Contains all topics."""
 _STATE = (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state)
