@@ -390,7 +390,7 @@ def test_an_answer_that_was_published_since_is_told_by_all_filters(bench: MqttBe
 
 
 @pytest.mark.parametrize(("again", "times"), [(False, 1), (True, 2)])
-def test_what_a_filter_owes_is_told_again_only_if_its_subscribe_came_on_this_connection(
+def test_an_owed_answer_is_told_again_only_behind_a_subscribe_of_this_connection(
     bench: MqttBench, again: bool, times: int
 ) -> None:
     wire, request = bench.connecting(a_connect(clean=False))
