@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 from coldnotify.publisher import make_message, make_record
-from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, polled, producer_config
+from coldnotify_common.kafka.kafka_clients import polled, producer_config
 from coldnotify_common.paced import Paced
 from coldnotify_common.stop import StopFlag
 from coldnotify_schemas.channels import message_headers
@@ -19,14 +19,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from coldnotify_auto.changes import Change, PutMessage, description_digest
 from coldnotify_auto.metrics import PUBLISHED, RETAINED, SET_ASIDE
-from coldnotify_auto.newest_log import NewestByKey, of_domain, read_newest
+from coldnotify_auto.newest_log import NewestByKey
+from coldnotify_auto.outlet_turns import TURN_S, OutletTurns
 from coldnotify_auto.settings import AutoSettings
 from coldnotify_auto.source import RunStopped, SourceFailed
 
 _paced = Paced(structlog.get_logger())
 
 UNACKNOWLEDGED_MAX = 1_000
-_POLL_S = 0.1
 _METADATA_S = 10.0
 _PARTITIONS_S = 60.0
 """Age at which the number of partitions is asked for again. The matcher moves what was sent by an older number."""
@@ -37,7 +37,7 @@ _OF_THE_RECORD = frozenset({KafkaError.MSG_SIZE_TOO_LARGE})
 """Errors that would come again for the same record."""
 
 
-class KafkaOutlet:
+class KafkaOutlet(OutletTurns):
     """Writes a source's changes. The thread that calls it serves the acknowledgements, too."""
 
     is_plan = False
@@ -91,7 +91,7 @@ class KafkaOutlet:
     def flush(self) -> None:
         """Waits until everything is acknowledged. Raises SourceFailed, RunStopped."""
         while self._pending:
-            self._turn(_POLL_S)
+            self._turn(TURN_S)
 
     def set_aside(self, position: str, reason: str) -> None:
         """Counts and logs what cannot be mapped."""
@@ -103,16 +103,7 @@ class KafkaOutlet:
 
         Raises SourceFailed, RunStopped."""
         self.flush()
-        try:
-            return read_newest(self._settings, of_domain(domains), lambda: self._turn(0))
-        except KafkaUnavailable as error:
-            raise SourceFailed(str(error)) from None
-
-    def wait(self, seconds: float) -> None:
-        """Waits, and serves acknowledgements. Raises SourceFailed, RunStopped."""
-        end_s = time.monotonic() + seconds
-        while (left_s := end_s - time.monotonic()) > 0:
-            self._turn(min(left_s, _POLL_S))
+        return super().newest(domains)
 
     def ready(self, reason: str | None) -> None:
         """Says why the source is not followed; None: it is."""
@@ -126,7 +117,7 @@ class KafkaOutlet:
         """Gives up what is not acknowledged after some seconds."""
         end_s = time.monotonic() + _LAST_FLUSH_S
         while self._pending and self._failure is None and time.monotonic() < end_s:
-            self._serve(_POLL_S, raising=False)
+            self._serve(TURN_S, raising=False)
         self._producer.purge()
         polled(self._producer, 0)
 
@@ -189,7 +180,7 @@ class KafkaOutlet:
         at_s: float,
     ) -> None:
         while len(self._pending) >= UNACKNOWLEDGED_MAX:
-            self._turn(_POLL_S)
+            self._turn(TURN_S)
         partitions = self._known_partitions()
         number = self._number + 1
         try:

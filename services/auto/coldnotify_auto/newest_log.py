@@ -1,6 +1,5 @@
 """Newest versions of objects, as the log of objects contains them: read once from its beginning to its end."""
 
-import json
 import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -144,11 +143,3 @@ def _drop_reached(ends: dict[int, int], partition: int | None, next_offset: int)
 def of_domain(domains: Collection[str]) -> Callable[[ObjectKey], bool]:
     """Returns a function that wants the objects of these domains; all of them if there are none."""
     return lambda key: not domains or key.domain in domains
-
-
-def shown(change_payload: bytes) -> str:
-    """Returns a payload as a person reads it."""
-    try:
-        return json.dumps(json.loads(change_payload), ensure_ascii=False)
-    except ValueError:
-        return repr(change_payload[:80])

@@ -1,18 +1,15 @@
 """The outlet of --plan: prints what would be published, and publishes nothing."""
 
+import json
 import threading
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
-from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_common.stop import StopFlag
 
 from coldnotify_auto.changes import Change, PutMessage
-from coldnotify_auto.newest_log import NewestByKey, of_domain, read_newest, shown
+from coldnotify_auto.outlet_turns import OutletTurns
 from coldnotify_auto.settings import AutoSettings
-from coldnotify_auto.source import RunStopped, SourceFailed
-
-_TURN_S = 0.1
+from coldnotify_auto.source import RunStopped
 
 
 class PlannedChanges:
@@ -32,7 +29,7 @@ class PlannedChanges:
                 raise RunStopped
 
 
-class PlanOutlet:
+class PlanOutlet(OutletTurns):
     """Prints each change in a line."""
 
     is_plan = True
@@ -62,19 +59,6 @@ class PlanOutlet:
         """Prints what cannot be mapped."""
         self._line(f"set aside {position}: {reason}")
 
-    def newest(self, domains: Collection[str]) -> NewestByKey:
-        """Returns the newest versions of the domains' objects. Raises SourceFailed."""
-        try:
-            return read_newest(self._settings, of_domain(domains), lambda: self._turn(0))
-        except KafkaUnavailable as error:
-            raise SourceFailed(str(error)) from None
-
-    def wait(self, seconds: float) -> None:
-        """Waits. Raises RunStopped."""
-        end_s = time.monotonic() + seconds
-        while (left_s := end_s - time.monotonic()) > 0:
-            self._turn(min(left_s, _TURN_S))
-
     def passed(self, mark: int) -> None:
         """Ignores the mark: a plan confirms nothing."""
 
@@ -98,3 +82,11 @@ class PlanOutlet:
 
     def _line(self, words: str) -> None:
         self._planned.line(f"{self._name}: {words}")
+
+
+def shown(payload: bytes) -> str:
+    """Returns a payload as a person reads it."""
+    try:
+        return json.dumps(json.loads(payload), ensure_ascii=False)
+    except ValueError:
+        return repr(payload[:80])

@@ -1,6 +1,6 @@
 """Changes of sources are in Kafka, in order, and progress is confirmed behind its acknowledgements.
 
-Stands for: newest_log, settings, metrics
+Stands for: newest_log, outlet_turns, settings, metrics
 """
 
 import json
@@ -11,7 +11,8 @@ import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_auto.changes import Put, PutMessage, description_digest, digest
 from coldnotify_auto.kafka_outlet import UNACKNOWLEDGED_MAX, KafkaOutlet
-from coldnotify_auto.newest_log import of_domain, read_newest, shown
+from coldnotify_auto.newest_log import of_domain, read_newest
+from coldnotify_auto.plan_outlet import shown
 from coldnotify_auto.settings import AutoSettings
 from coldnotify_auto.source import SourceFailed
 from coldnotify_common.stop import StopFlag
