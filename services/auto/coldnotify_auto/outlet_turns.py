@@ -15,7 +15,7 @@ TURN_S = 0.1
 
 
 class OutletTurns(ABC):
-    """What outlets have in common."""
+    """The waits and the reading that outlets have in common."""
 
     _settings: AutoSettings
 
