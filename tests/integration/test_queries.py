@@ -425,6 +425,8 @@ def test_what_is_typed_into_kafkas_console_producer_moves_a_page_and_a_unit(up: 
             assert any(one.get("object") == "station-1" and one.get(what) == [query] for one in told)
             wait_for(lambda: ("station-1" in unit.queries[query].members) is entered, f"station-1 {what}")  # noqa: B023
         producer.stdin.close()
+        # The set is there before its callback is called.
+        wait_for(lambda: sum(one[0] == "members" for one in unit.told) >= 2, "both changes are told")
     assert [one for one in unit.told if one[0] == "members"] == [
         ("members", ({"station-1"}, set())),
         ("members", (set(), {"station-1"})),
