@@ -46,6 +46,7 @@ class Condition:
             if joint is None:
                 raise ValueError(f"expected `and` before {text[at:]!r}")
             at = joint.end()
+        self.text = text
         self._clauses = tuple(clauses)
         self.columns = frozenset(one.column for one in clauses)
         self.watched = frozenset(one.column for one in clauses if not one.compare)

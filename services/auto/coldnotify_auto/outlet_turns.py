@@ -31,7 +31,8 @@ class OutletTurns(ABC):
             raise SourceFailed(str(error)) from None
 
     def wait(self, seconds: float) -> None:
-        """Waits in turns. Raises SourceFailed, RunStopped."""
+        """Waits in turns, in one at least. Raises SourceFailed, RunStopped."""
         end_s = time.monotonic() + seconds
+        self._turn(min(seconds, TURN_S))
         while (left_s := end_s - time.monotonic()) > 0:
             self._turn(min(left_s, TURN_S))

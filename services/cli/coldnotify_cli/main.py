@@ -36,7 +36,7 @@ COMMANDS: dict[str, _Entry] = {
     "broker": _Entry("broker", "Run the embedded Kafka broker."),
     "topics": _Entry("topics", "Compare, create, change, dump or copy Kafka's topics; ACLs."),
     **{row.name: _Entry("services", row.summary) for row in PARTS},
-    "auto": _Entry("auto", "Publish what changes in folders and at web addresses, by rules."),
+    "auto": _Entry("auto", "Publish what changes in databases, folders, at web addresses."),
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),

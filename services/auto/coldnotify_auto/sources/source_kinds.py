@@ -9,6 +9,7 @@ from coldnotify_auto.yaml_sections import Section
 FOLDERS = (
     "folder",
     "url",
+    "postgres",
 )
 
 

@@ -29,7 +29,7 @@ def _command() -> click.Command:
 
 
 def _auto(file: Path, plan: bool, settings: "AutoSettings") -> int:
-    """Publish what changes in folders and at web addresses, by the rules in FILE.
+    """Publish what changes in PostgreSQL, in folders and at web addresses, by the rules in FILE.
 
     The sources and their rules are described in docs/sources.md. Runs until SIGTERM or Ctrl-C.
     """
