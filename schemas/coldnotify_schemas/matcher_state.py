@@ -56,6 +56,16 @@ def ended_by(value: bytes) -> int:
     return whole_number(value) or 0
 
 
+class StoredMissed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Offsets of a log of channels between which messages may be missing, as a client is to be told."""
+
+    before: int
+    reason: int
+    """As in `wire.Reason`."""
+    after: int = -1
+    """-1: from the last message that the client was told."""
+
+
 class StoredInterest(msgspec.Struct, frozen=True, omit_defaults=True):
     """A client's registration by another interest than a name."""
 
@@ -73,6 +83,8 @@ class StoredInterest(msgspec.Struct, frozen=True, omit_defaults=True):
     """For a filter: its Subscription Identifier; 0: none."""
     owed: bool = False
     """For a filter: the client has not acknowledged the answer to it."""
+    missed: StoredMissed | None = None
+    """For a filter: its client has not acknowledged a message that says what is missing before it."""
 
 
 class UnsettledRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -37,6 +37,7 @@ from coldnotify_schemas.protocol import (
 )
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, VERSION_MAX
 from coldnotify_schemas.whole_numbers import whole_number
+from coldnotify_schemas.wire_pb2 import RETENTION, UNREADABLE
 from coldnotify_streams.errors import NewerFormat
 from msgspec.structs import replace
 
@@ -170,6 +171,10 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
         _check("interest's epoch", interest.epoch, 0, _EPOCH_MAX)
         _check("interest's options", interest.options, 0, OPTIONS_MAX)
         _check("interest's identifier", interest.identifier, 0, _IDENTIFIER_MAX)
+        if interest.missed is not None:
+            _check("missed's before", interest.missed.before, 0, OFFSET_MAX)
+            _check("missed's after", interest.missed.after, -1, OFFSET_MAX)
+            _check("missed's reason", interest.missed.reason, RETENTION, UNREADABLE)
     try:
         for name in record.objects:
             check_object(name)

@@ -27,12 +27,14 @@ from coldnotify_schemas.matcher_state import (
     RegistrationsRecord,
     SessionRecord,
     StoredInterest,
+    StoredMissed,
     StoredWill,
     UnsettledRecord,
     WillRecord,
     is_wills_key,
 )
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES
+from coldnotify_schemas.wire_pb2 import RETENTION
 from coldnotify_streams.errors import NewerFormat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,7 +100,7 @@ def test_a_later_format_is_no_garbage() -> None:
 
 
 def test_a_bucket_with_filters_and_a_kept_session_are_of_the_latest_format() -> None:
-    one = StoredInterest(Kind.FILTER, "a/#", 5, 9, 0x10, 3, True)
+    one = StoredInterest(Kind.FILTER, "a/#", 5, 9, 0x10, 3, True, StoredMissed(9, RETENTION, 4))
     bucket = RegistrationsRecord(3, 2, -1, [], [one])
     assert parse_registrations(msgspec.json.encode(bucket), NOW_MS) == bucket
     session = SessionRecord(3, 2, -1, False, "0" * 16, 0, 0, 5, -1, 6, kept="mqtt 5.0", expiry_s=(1 << 32) - 1)
@@ -111,6 +113,9 @@ def test_a_bucket_with_filters_and_a_kept_session_are_of_the_latest_format() -> 
         StoredInterest(Kind.FILTER, "a#"),
         StoredInterest(Kind.FILTER, "a", options=256),
         StoredInterest(Kind.FILTER, "a", identifier=1 << 32),
+        StoredInterest(Kind.FILTER, "a", missed=StoredMissed(-1, RETENTION)),
+        StoredInterest(Kind.FILTER, "a", missed=StoredMissed(1, RETENTION, -2)),
+        StoredInterest(Kind.FILTER, "a", missed=StoredMissed(1, 0)),
     ],
 )
 def test_a_filter_that_none_could_have_registered_is_unreadable(one: StoredInterest) -> None:

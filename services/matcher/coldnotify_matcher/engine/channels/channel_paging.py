@@ -20,9 +20,11 @@ message comes that may not be sent: they are asked to ask for pages. No message 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import chain
+from typing import cast
 
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
+from coldnotify_schemas.matcher_state import StoredMissed
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
@@ -34,6 +36,7 @@ from coldnotify_matcher.engine.channels.registered_reads import MANY
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel, channel_mark
+from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.streams.positions import Positions
@@ -188,7 +191,7 @@ class CatchingUp:
         stream = _of(session)
         allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
         stream.row.limit(stream.entries_max, None if allowance is None else allowance.at_once)
-        if stream.positions.lost_untold and not self._tell_lost(log, session):
+        if stream.positions.lost_untold and not self._tell_lost(log, client, session):
             self._send(log, client, session, last=False)
             return
         if client.kept:
@@ -304,12 +307,28 @@ class CatchingUp:
             self._state.deliver(client.key.partition("/")[0], len(lacking), size)
             session.gateway.tell(internal_pb2.Item(stream_page=page))
 
-    def _tell_lost(self, log: ChannelLog, session: EngineSession) -> bool:
+    def miss(
+        self, client: RegisteredClient, one: RegisteredFilter, after: int, before: int, reason: int
+    ) -> StoredMissed:
+        """Have the client told that messages of a filter may be missing, however many connections that takes. Returns
+        what it is told."""
+        missed = one.miss(after, before, reason)
+        client.changed.add(one.bucket)
+        self._state.changed[client] = None
+        return missed
+
+    def _tell_lost(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> bool:
         positions = _of(session).positions
         for hash_ in list(positions.lost_untold):
-            before = positions.at[hash_] + 1
             entry = internal_pb2.Entry()
-            missed_between(entry.missed, hash_, None, before, wire_pb2.LOST)
+            if client.kept:
+                one = client.filters.get(hash_)
+                if one is None or one.missed is None:
+                    positions.tell_lost(hash_)
+                    continue
+                _say_missed(entry, hash_, one.missed)
+            else:
+                missed_between(entry.missed, hash_, None, positions.at[hash_] + 1, wire_pb2.LOST)
             if not self._put(log, session, entry):
                 return False
             positions.tell_lost(hash_)
@@ -491,7 +510,7 @@ class CatchingUp:
             if stream.positions.at.get(hash_, NO_CURSOR) >= before - 1:
                 continue
             entry = internal_pb2.Entry()
-            missed_between(entry.missed, hash_, stream.cursor, before, reason)
+            _say_missed(entry, hash_, self.miss(client, client.filters[hash_], stream.cursor, before, reason))
             if not self._put(log, session, entry):
                 return False
             stream.positions.tell(hash_, before - 1)
@@ -525,6 +544,10 @@ class CatchingUp:
         for hash_, channel in client.channels.items():
             if positions.join(hash_):
                 log.subscriptions.subscribe(channel, session, log.last_of(channel))
+
+
+def _say_missed(entry: internal_pb2.Entry, hash_: int, missed: StoredMissed) -> None:
+    missed_between(entry.missed, hash_, missed.after, missed.before, cast("wire_pb2.Reason", missed.reason))
 
 
 def _of(session: EngineSession) -> MessageStream:

@@ -72,10 +72,13 @@ class ChannelRequests:
             cursor = said.cursor
         elif kept.channels_epoch == log.epoch:
             cursor = min(kept.channels_cursor, log.position - 1)
+            lost = [hash_ for hash_, one in kept.items() if one.missed is not None]
         elif kept.channels_epoch == NO_EPOCH:
             cursor = log.position - 1
         else:
             cursor, lost = log.log_start - 1, kept
+            for one in kept.values():
+                self._catching_up.miss(client, one, NO_CURSOR, cursor + 1, wire_pb2.LOST)
         self._remember(log, session, request)
         stream = session.follow_channels()
         stream.place(cursor)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from coldnotify_schemas import internal_pb2
-from coldnotify_schemas.filters import can_be_said
+from coldnotify_schemas.filters import can_be_said, fits
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
@@ -17,7 +17,7 @@ from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessag
 from coldnotify_matcher.engine.channel_logs.subscriptions import message_bytes_max
 from coldnotify_matcher.engine.channels.registered_reads import MANY
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
-from coldnotify_matcher.engine.interests.by_filter import spare_own
+from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter, spare_own
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 _NO_ATTRIBUTES: frozenset[str] = frozenset()
@@ -57,6 +57,26 @@ def filters_of(client: RegisteredClient, keys: Iterable[str]) -> list[int]:
     return list({one.hash: None for name in names for one in client.filters.fitting(name)})
 
 
+def told_missed(log: ChannelLog, client: RegisteredClient) -> list[RegisteredFilter]:
+    """Returns the filters whose client has acknowledged a message that said what is missing before it.
+
+    The tail shows such messages. One that has left it shows nothing: its client is told on its next connection, too.
+    """
+    filters = client.filters
+    found: list[RegisteredFilter] = []
+    if filters.channels_epoch != log.epoch:
+        return found
+    for one in filters.values():
+        if one.missed is None:
+            continue
+        known = one.missed.before - 1
+        keys = [key for key in lacking(log, client, known) if fits(one.text, name_of(key))]
+        told = (message for message in from_tail(log, keys, known) if message.offset <= filters.channels_cursor)
+        if any(_is_told_by(one, client, message) for message in told):
+            found.append(one)
+    return found
+
+
 def from_tail(log: ChannelLog, keys: list[str], cursor: int) -> Iterable[ChannelMessage]:
     """Returns messages of these channels above the cursor, which the tail has all."""
     if len(keys) > MANY:
@@ -91,6 +111,11 @@ def _say(message: ChannelMessage, entry: internal_pb2.Entry, now_ms: int) -> Non
         entry.properties = message.properties
     if message.expires_at is not None:
         entry.expires_in_ms = max(0, message.expires_at - now_ms)
+
+
+def _is_told_by(one: RegisteredFilter, client: RegisteredClient, message: ChannelMessage) -> bool:
+    own = message.source and message.source == client.name
+    return message.is_for(_NO_ATTRIBUTES) and message.expires_at is None and not (own and one.no_local)
 
 
 def _may_have(client: RegisteredClient, message: ChannelMessage) -> bool:

@@ -7,8 +7,8 @@ from sys import intern
 
 from coldnotify_schemas.filters import FilterTrie, fits, no_local_in, retain_handling_in
 from coldnotify_schemas.interests import Interest, Kind, filter_hash
-from coldnotify_schemas.matcher_state import StoredInterest, UnreleasedRecord
-from coldnotify_schemas.wire_pb2 import INTEREST_FILTER
+from coldnotify_schemas.matcher_state import StoredInterest, StoredMissed, UnreleasedRecord
+from coldnotify_schemas.wire_pb2 import INTEREST_FILTER, LOST
 from coldnotify_schemas.wire_pb2 import Interest as SaidInterest
 
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
@@ -24,7 +24,18 @@ _FEW = 8
 class RegisteredFilter:
     """One filter of one client."""
 
-    __slots__ = ("bucket", "channels_position", "epoch", "hash", "identifier", "options", "owed", "position", "text")
+    __slots__ = (
+        "bucket",
+        "channels_position",
+        "epoch",
+        "hash",
+        "identifier",
+        "missed",
+        "options",
+        "owed",
+        "position",
+        "text",
+    )
 
     def __init__(self, text: str, bucket: int, options: int = 0, identifier: int = 0) -> None:
         self.text = intern(text)
@@ -43,6 +54,8 @@ class RegisteredFilter:
         """It begins with messages above this offset of the channels' log, in the session that registers it."""
         self.owed = False
         """True if the client has not acknowledged the answer to it."""
+        self.missed: StoredMissed | None = None
+        """The offsets between which its messages may be missing, until its client has acknowledged one that says so."""
 
     @property
     def retain_handling(self) -> int:
@@ -75,10 +88,27 @@ class RegisteredFilter:
         """Take over its place and what is owed from a record."""
         self.placed(stored.position, stored.epoch)
         self.owed = stored.owed
+        self.missed = stored.missed
 
     def owe(self) -> None:
         """Note that the client is owed an answer to it."""
         self.owed = True
+
+    def miss(self, after: int, before: int, reason: int) -> StoredMissed:
+        """Note that messages between these offsets of the channels' log may be missing. Returns what its client is to
+        be told: that, and what it was to be told already, as it has not heard a message since.
+        """
+        known = self.missed
+        if known is not None and reason != LOST:
+            if known.reason == LOST:
+                reason = LOST
+            after, before = min(after, known.after), max(before, known.before)
+        self.missed = StoredMissed(before, reason, after)
+        return self.missed
+
+    def told_missed(self) -> None:
+        """Note that its client knows what is missing."""
+        self.missed = None
 
     def asked(self, options: int, identifier: int) -> bool:
         """Take over what its client says of it now. Returns true if that is another option or identifier."""

@@ -35,7 +35,7 @@ def bucket_record(
         elif isinstance(one, RegisteredFilter):
             filters = True
             place, said = (one.position, one.epoch), (one.options, one.identifier)
-            interests.append(StoredInterest(Kind.FILTER, one.text, *place, *said, one.owed))
+            interests.append(StoredInterest(Kind.FILTER, one.text, *place, *said, one.owed, one.missed))
     interests.sort(key=lambda one: (one.kind.value, one.text))
     format_ = FORMAT_WITH_FILTERS if filters else FORMAT_WITH_INTERESTS if interests else FORMAT
     return RegistrationsRecord(format_, generation, applied, sorted(names), interests, unsettled)

@@ -4,6 +4,7 @@ import msgspec
 from coldnotify_schemas.matcher_state import FORMAT, FORMAT_WITH_FILTERS, SessionRecord, ended_by_header
 from coldnotify_schemas.whole_numbers import whole_number
 
+from coldnotify_matcher.engine.channels import filter_messages
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.unsettled_registrations import records_of
 from coldnotify_matcher.engine.interests.stored import bucket_record
@@ -58,6 +59,7 @@ class ClientRecords:
         those still carry the former one. So a step that was done in part is done again as a whole.
         """
         state = self._state
+        self._forget_told_missed(client)
         changed = sorted(client.changed)
         seals = len(changed) > 1 or client.key in state.wills.written
         write_last = self._outbox.write_seal if seals else self._outbox.write
@@ -99,3 +101,12 @@ class ClientRecords:
         state.brief.written(client)
         state.kept_cursors.written(client)
         state.dirty_cursors.pop(client, None)
+
+    def _forget_told_missed(self, client: RegisteredClient) -> None:
+        """Forget of its filters what is missing, where the cursor that is written now shows that it was said."""
+        log = self._state.log_of(client) if client.kept else None
+        if log is None:
+            return
+        for one in filter_messages.told_missed(log, client):
+            one.told_missed()
+            client.changed.add(one.bucket)

@@ -25,6 +25,7 @@ class Listener:
     filters: list[str] = field(default_factory=list)
     heard: list[tuple[str, bytes]] = field(default_factory=list)
     missed: list[tuple[int, int, str]] = field(default_factory=list)
+    after: int = -1
     present: bool = False
     live: bool = False
     complete: int | None = None
@@ -146,6 +147,7 @@ class Listener:
     def _on_entry(self, entry: internal_pb2.Entry) -> None:
         if entry.HasField("missed"):
             reason = wire_pb2.Reason.Name(entry.missed.reason)
+            self.after = entry.missed.after
             self.missed.append((entry.missed.channel, entry.missed.before, reason))
             return
         assert not entry.message.channel
@@ -328,3 +330,87 @@ def test_a_message_is_told_with_its_properties_and_what_is_left() -> None:
     assert [(one.properties, one.expires_in_ms) for one in entries] == [(b"\x00", 9_000), (b"", 0)]
     assert [one.HasField("expires_in_ms") for one in entries] == [True, False]
     assert bench.engine.state.counts["properties_passed_over"] == 2
+
+
+def of_a_sleeper(away: int = 5) -> tuple[ChannelsBench, Listener]:
+    """Returns a device that slept while messages of a/1 were sent and removed, and that has another filter."""
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_bytes_max=1)))
+    listener = Listener(bench).connect().subscribe("a/#", "b")
+    bench.send("c")
+    listener.run()
+    listener.leave()
+    for _ in range(away):
+        bench.send("a/1")
+    bench.settle()
+    bench.remove_below(away + 1)
+    bench.engine.channels.on_log_start(bench.retention, away + 1)
+    bench.engine.state.channel_logs[bench.retention].tail.bound(1 << 20)
+    bench.rules = Rules()
+    return bench, listener
+
+
+MISSED = (filter_hash("a/#"), 6, "RETENTION")
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_missed_messages_are_said_on_each_connection_until_one_behind_them(takes_over: bool) -> None:
+    bench, listener = of_a_sleeper()
+    for _ in range(3):
+        assert listener.connect().missed == [MISSED]
+        bench.send("b")
+        listener.run()
+        assert listener.take() == ["b"]
+        listener.leave()
+        if takes_over:
+            bench.take_over()
+    bench.send("a/1")
+    bench.settle()
+    assert listener.connect().missed == [MISSED]
+    assert listener.take() == ["a/1"]
+    listener.leave()
+    if takes_over:
+        bench.take_over()
+    assert listener.connect().missed == []
+
+
+def test_a_gap_grows_while_nothing_is_heard() -> None:
+    bench, listener = of_a_sleeper()
+    assert listener.connect().missed == [MISSED]
+    listener.leave()
+    for _ in range(3):
+        bench.send("a/2")
+    bench.settle()
+    bench.engine.state.channel_logs[bench.retention].tail.drop_below(9)
+    bench.remove_below(9)
+    bench.engine.channels.on_log_start(bench.retention, 9)
+    assert listener.connect().missed[-1] == (filter_hash("a/#"), 9, "RETENTION")
+    assert listener.after == 0
+
+
+def test_an_own_message_does_not_say_the_gap_to_a_device_with_no_local() -> None:
+    bench, listener = of_a_sleeper()
+    listener.connect().subscribe("a/#", options=0x04)
+    bench.send("a/1", headers=NO_HEADERS._replace(source=listener.name))
+    listener.run()
+    listener.leave()
+    assert listener.connect().missed == [MISSED]
+
+
+def test_a_lost_log_is_said_on_each_connection_until_a_message_behind_it() -> None:
+    bench = ChannelsBench()
+    listener = Listener(bench).connect().subscribe("a")
+    listener.leave()
+    bench.settle()
+    bench.epoch += 1
+    bench.log, bench.end, bench.committed = [], 0, None
+    bench.take_over()
+    for _ in range(2):
+        assert [reason for _, _, reason in listener.connect().missed] == ["LOST"]
+        listener.leave()
+        bench.take_over()
+    bench.send("a")
+    bench.settle()
+    assert [reason for _, _, reason in listener.connect().missed] == ["LOST"]
+    assert listener.take() == ["a"]
+    listener.leave()
+    assert listener.connect().missed == []
