@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -238,10 +238,12 @@ class NotifyRun:
             if callback is not None:
                 yield number, callback
 
-    def arguments(self, job: AnyJob) -> Iterable[object]:
-        """Returns the arguments of the callbacks, which say their group."""
+    def arguments(self, job: AnyJob) -> tuple[object, ...]:
+        """Returns the arguments of all its callbacks, which say their group: whoever is told of one version by several
+        callbacks knows it by that.
+        """
         group = self._identity.group
-        return (
+        return tuple(
             replace(one, group=group) if isinstance(one, (Notification, Message, Missed)) else one
             for one in job.arguments
         )

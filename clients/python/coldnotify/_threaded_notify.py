@@ -288,9 +288,10 @@ class _Threads:
 
     def _call(self, job: AnyJob) -> None:
         failed: dict[int, BaseException] = {}
+        arguments = self.run.arguments(job)
         for number, callback in self.run.callbacks(job):
             try:
-                callback(*self.run.arguments(job))
+                callback(*arguments)
             except BaseException as error:
                 # Also SystemExit: it would end this thread, and nobody would be told anything any more.
                 failed[number] = error

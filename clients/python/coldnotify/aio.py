@@ -319,9 +319,10 @@ class _Tasks:
 
     async def _call(self, job: AnyJob) -> None:
         failed: dict[int, BaseException] = {}
+        arguments = self.run.arguments(job)
         for number, callback in self.run.callbacks(job):
             try:
-                result = callback(*self.run.arguments(job))
+                result = callback(*arguments)
                 if inspect.isawaitable(result):
                     await result
             except asyncio.CancelledError as error:

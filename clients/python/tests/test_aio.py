@@ -67,6 +67,18 @@ async def test_bytes_are_told_and_published(make, service, data, payload):
     assert service.service.partition(DOMAIN, GROUP).objects["b"].payload == data
 
 
+async def test_all_callbacks_of_an_object_are_told_the_same_notification(make, service):
+    first, second = [], []
+    notify = make()
+    registration = notify.register("a")
+    registration.subscribe(first.append)
+    registration.subscribe(second.append)
+    service.publish(DOMAIN, GROUP, "a")
+    assert await notify.connect(LIMIT_S)
+    assert first[0].group == GROUP
+    assert first[0] is second[0]
+
+
 async def test_members_callbacks_may_be_coroutine_functions(make, service):
     told: list[object] = []
 

@@ -59,6 +59,18 @@ def test_a_duty_cycled_unit_learns_what_it_missed_and_nothing_twice(make, servic
         assert told == []
 
 
+def test_all_callbacks_of_an_object_are_told_the_same_notification(make, service):
+    first, second = [], []
+    notify = make()
+    registration = notify.register("a")
+    registration.subscribe(first.append)
+    registration.subscribe(second.append)
+    service.publish(DOMAIN, GROUP, "a")
+    assert notify.connect(timeout_s=LIMIT_S)
+    assert first[0].group == GROUP
+    assert first[0] is second[0]
+
+
 def test_a_callback_that_blocks_does_not_stop_the_pings(make, service):
     blocked, go_on = threading.Event(), threading.Event()
 
