@@ -24,7 +24,14 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from coldnotify_common.kafka.consumer_close import close_in_time
 from coldnotify_common.kafka.cut_off_nodes import CUT_OFF, NodeCutOff
-from coldnotify_common.kafka.unreadable_offsets import BEYOND, Gap, GapSearch, is_of_offset, may_have_ended
+from coldnotify_common.kafka.unreadable_offsets import (
+    BEYOND,
+    SEARCH_S_MAX,
+    Gap,
+    GapSearch,
+    is_of_offset,
+    may_have_ended,
+)
 from coldnotify_common.paced import Paced
 
 __all__ = ["TOPIC_IS_ANOTHER", "Gap", "RecordConsumer", "bytes_of"]
@@ -49,6 +56,8 @@ STALL_S_MAX = 60.0
 back."""
 _NEXT_STALL_S = 0.3
 """The same limit, directly after a gap."""
+_SEARCH_S_LONGEST = 16 * SEARCH_S_MAX
+"""Upper bound of the time limit of a search, which doubles while a search has too little time for an answer."""
 _LOOK_EVERY_S = 0.25
 _JOIN_S = 2.0
 _ASK_S = 2.0
@@ -73,6 +82,8 @@ class _Place:
     """True while it is examined because of an error: records that arrive meanwhile are dropped."""
     at_beginning: bool = False
     """True if the consumer started from the partition's first offset, whatever that is."""
+    search_s: float = SEARCH_S_MAX
+    """Time limit of its next examination."""
     sound: int | None = None
     """The offset at which the last examination found no damage: a record with a wrong offset comes after it."""
 
@@ -121,8 +132,8 @@ class _Looked(NamedTuple):
     place: _Place
     start: int
     gap: Gap | None
-    sound: bool
-    """True if the record can be read, and is at the offset that it claims."""
+    answered: bool
+    """True if the time was enough: without a gap, the record can be read, and is at the offset that it claims."""
 
 
 class RecordConsumer(Consumer):
@@ -352,16 +363,16 @@ class RecordConsumer(Consumer):
         self._searching.start()
 
     def _run_search(self, where: _Where, place: _Place, start: int) -> None:
-        search, gap, sound = None, None, False
+        search, gap, answered = None, None, False
         try:
             search = GapSearch(self._config, lambda: self._stopping.is_set() or self._places.get(where) is not place)
-            gap = search.find(*where, start)
-            sound = gap is None and search.answered
+            gap = search.find(*where, start, place.search_s)
+            answered = search.answered
         except KafkaException as error:
             _paced.log("what cannot be read is not known", level="warning", topic=where[0], error=str(error))
         finally:
             # The partition is read on while the search closes.
-            self._looked.put(_Looked(where, place, start, gap, sound))
+            self._looked.put(_Looked(where, place, start, gap, answered))
             if search is not None:
                 search.close()
 
@@ -381,10 +392,11 @@ class RecordConsumer(Consumer):
 
     def _skip(self, looked: _Looked, now_s: float) -> Gap | None:
         """Moves behind an unreadable gap; after a temporary error, returns to the same position."""
-        where, place, start, gap, sound = looked
+        where, place, start, gap, answered = looked
         ended = place.next == start and may_have_ended(self, where)
         was_damaged, place.damaged, place.looked_at = place.damaged or ended, False, False
         place.moved_s = now_s
+        place.search_s = SEARCH_S_MAX if answered else min(2 * place.search_s, _SEARCH_S_LONGEST)
         if self._places.get(where) is not place:
             return None  # it is read from another position
         if place.next is not None and place.next > start:
@@ -394,7 +406,7 @@ class RecordConsumer(Consumer):
             return None
         if gap is None and not was_damaged:
             return None
-        place.sound = start if sound else None
+        place.sound = start if answered and gap is None else None
         if not self._go_to(TopicPartition(*where, start if gap is None else gap.next), place) or gap is None:
             return None
         # Other unreadable records may follow, without any error.

@@ -21,7 +21,7 @@ from coldnotify_common.kafka.consumer_close import close_in_time, end_fetches
 BAD_TIMES = 3
 """Number of times an offset must be found unreadable before it counts as such, because a fetch may be broken, too."""
 SEARCH_S_MAX = 10.0
-"""Time limit of one search. The gap found by then is skipped; another search finds the rest."""
+"""Time limit of a first search. The gap found by then is skipped; another search finds the rest."""
 _OF_OFFSET = frozenset(
     (
         KafkaError._BAD_MSG,
@@ -104,6 +104,10 @@ class GapSearch:
                 "enable.partition.eof": True,
                 # A client that began anew elsewhere would find other records than it was asked for.
                 "auto.offset.reset": "error",
+                # Kafka answers with one batch, whatever its size. Those behind it may unpack to hundreds of MiB, each
+                # time.
+                "max.partition.fetch.bytes": 1,
+                "queued.min.messages": 1,
                 "fetch.wait.max.ms": 20,
                 "fetch.error.backoff.ms": 10,
                 "statistics.interval.ms": _STATISTICS_MS,
@@ -120,12 +124,13 @@ class GapSearch:
         end_fetches(self._consumer)
         close_in_time(self._consumer.close)
 
-    def find(self, topic: str, partition: int, start: int) -> Gap | None:
-        """Returns the unreadable gap that begins at `start`; None if that offset can be read, or Kafka does not answer.
+    def find(self, topic: str, partition: int, start: int, limit_s: float = SEARCH_S_MAX) -> Gap | None:
+        """Returns the unreadable gap that begins at `start`; None if that offset can be read, or if Kafka, or this
+        machine, does not answer all questions within the limit.
 
         Every offset of the gap is unreadable: no readable record is skipped.
         """
-        self._until_s = time.monotonic() + SEARCH_S_MAX
+        self._until_s = time.monotonic() + limit_s
         where, at, words = (topic, partition), start, ""
         look = self._look(where, at, BAD_TIMES)
         while look not in (_Answer.READABLE, _Answer.UNKNOWN):

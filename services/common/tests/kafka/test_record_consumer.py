@@ -3,10 +3,12 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 from coldnotify_common.kafka.kafka_clients import consumer_config
 from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer, _Place
+from coldnotify_common.kafka.unreadable_offsets import SEARCH_S_MAX, GapSearch
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
@@ -100,6 +102,27 @@ def test_a_search_that_does_not_close_holds_up_no_reading(
         assert read(consumer, {1: 5}) == ([(1, 1, 2), (1, 2, 3), (1, 4, 5)], [(1, 0, 1), (1, 3, 4)])
     finally:
         NeverClosed.over.set()
+
+
+class SlowSearch(GapSearch):
+    """Answers nothing within a short limit, as on a machine that is overloaded."""
+
+    limits_s: ClassVar[list[float]] = []
+
+    def find(self, topic: str, partition: int, start: int, limit_s: float = SEARCH_S_MAX) -> Gap | None:
+        self.limits_s.append(limit_s)
+        return super().find(topic, partition, start, limit_s) if limit_s > 3 * SEARCH_S_MAX else None
+
+
+def test_a_search_that_had_too_little_time_gets_more(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coldnotify_common.kafka.record_consumer.GapSearch", SlowSearch)
+    monkeypatch.setattr(SlowSearch, "limits_s", [])
+    write(fresh_kafka.bootstrap, TOPIC, 1, [misplaced(1), GOOD])
+    consumer.assign([TopicPartition(TOPIC, 1, 0)])
+    assert read(consumer, {1: 2}) == ([(1, 1, 2)], [(1, 0, 1)])
+    assert SlowSearch.limits_s[:3] == [SEARCH_S_MAX, 2 * SEARCH_S_MAX, 4 * SEARCH_S_MAX]
 
 
 @pytest.mark.parametrize("by", [-1, -2, -4])

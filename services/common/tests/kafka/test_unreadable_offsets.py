@@ -73,6 +73,30 @@ def test_a_gap_ends_with_the_last_record_that_cannot_be_read(
         assert gap.reason.startswith("cannot be read: ")
 
 
+class CountingSearch(GapSearch):
+    """Counts the bytes of all answers."""
+
+    received = 0
+
+    def _on_statistics(self, text: str) -> None:
+        super()._on_statistics(text)
+        self.received = max(self.received, sum(broker["rxbytes"] for broker in json.loads(text)["brokers"].values()))
+
+
+@pytest.mark.kafka
+def test_batches_behind_the_damage_are_not_fetched_with_it(fresh_kafka: EmbeddedBroker) -> None:
+    long = Batch([BatchRecord(value=bytes(900_000))])
+    write(fresh_kafka.bootstrap, TOPIC, 1, [misplaced(1), GOOD, *[long] * 4])
+    search = CountingSearch(consumer_config(ServiceSettings(kafka=fresh_kafka.bootstrap), "search"), lambda: False)
+    try:
+        gap = search.find(TOPIC, 1, 0)
+        assert gap is not None
+        assert gap.next == 1
+        assert 0 < search.received < 900_000
+    finally:
+        search.close()
+
+
 @pytest.mark.kafka
 def test_a_record_that_lies_is_no_proof_of_itself(fresh_kafka: EmbeddedBroker) -> None:
     """Who begins anew at the first record, where an offset does not exist, finds the same record again."""
