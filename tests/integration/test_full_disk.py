@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from coldnotify_testkit.stack import Up, get_json
-from coldnotify_testkit.waiting import WAIT_S
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 _DISK_MIB = 200
 """Kafka needs 64 to start, and takes little at first."""
@@ -42,6 +42,16 @@ def publish(up: Up, name: str, payload: str) -> int:
         return error.code
     except OSError:
         return 0
+
+
+def kept(up: Up) -> object:
+    """Returns the object's payload; None while no matcher can say it."""
+    try:
+        return get_json(f"{up.http_url}{_OBJECTS}/kept")["payload"]
+    except HTTPError as error:
+        if error.code != 503:
+            raise
+        return None
 
 
 def free_ratio(up: Up) -> float:
@@ -90,6 +100,6 @@ def test_a_full_disk_is_named_and_after_room_is_made_everything_is_there(disk: P
             up.start()
         filling.unlink()
         up.start()
-        assert get_json(f"{up.http_url}{_OBJECTS}/kept")["payload"] == "before"
+        assert wait_for(lambda: kept(up), "the object is served") == "before"
     finally:
         up.stop()

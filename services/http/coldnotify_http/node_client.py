@@ -133,17 +133,17 @@ class NodeClient:
         """The answer of the matcher that serves it: 200, 400, 404 or 409. Raises NobodyAnswers. `who`: asks for it.
 
         With another method all are asked, too: one that does not serve the group does nothing. While nobody serves it,
-        because its partition is taken over, they are asked again, for _TAKEOVER_S.
+        because its partition is taken over, or its matcher has begun and its record is still to be read, they are asked
+        again, for _TAKEOVER_S.
         """
         until_s = time.monotonic() + min(self._timeout_s, _TAKEOVER_S)
         while True:
-            matchers = self.matchers
-            if not matchers:
-                raise NobodyAnswers(NO_MATCHER)
-            found, refused = await self._one_of(matchers, path, method, body, who)
+            found, refused = await self._one_of(self.matchers, path, method, body, who)
             if found is not None:
                 return found
             if time.monotonic() > until_s or not _is_between(refused):
+                if not refused:
+                    raise NobodyAnswers(NO_MATCHER)
                 raise NobodyAnswers("; ".join(f"matcher {one.address}: {one.error}" for one in refused), refused)
             await asyncio.sleep(_ASK_AGAIN_S)
 
@@ -224,10 +224,9 @@ class NodeClient:
 
 
 def _is_between(refused: Sequence[NodeAnswer]) -> bool:
-    """Returns true if a matcher that answers may serve the partition soon, and no request is under way."""
-    return any(one.status == _UNSERVED for one in refused) and all(
-        one.status in _NOT_HERE or not one.reached for one in refused
-    )
+    """Returns true if a matcher may serve the partition soon, and no request is under way."""
+    served_nowhere = any(one.status == _UNSERVED for one in refused) or not any(one.reached for one in refused)
+    return served_nowhere and all(one.status in _NOT_HERE or not one.reached for one in refused)
 
 
 def _silent(addresses: NodeAddresses) -> list[NodeAnswer]:

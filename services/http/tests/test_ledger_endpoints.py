@@ -91,6 +91,14 @@ async def test_a_takeover_is_waited_for() -> None:
         assert asked == 3
 
 
+async def test_a_matcher_whose_new_address_is_still_to_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_http.node_client._TAKEOVER_S", 30.0)
+    async with served(web.get("/v1/{any:.*}", answering({"lacking": 1}))) as matcher, node([]) as url:
+        known = iter([[], ["127.0.0.1:1"]])
+        monkeypatch.setattr(NodeClient, "matchers", property(lambda _: next(known, [matcher])))
+        assert (await get(f"{url}{OBJECT}/lacking"))[0] == 200
+
+
 @pytest.mark.parametrize("path", ["channels?limit=2", "channels/site/tasks?after=a", "queries", "clients/c"])
 async def test_lists_are_the_matchers_own(path: str) -> None:
     listing = web.get("/v1/{any:.*}", answering({"items": []}))
