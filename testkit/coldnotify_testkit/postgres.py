@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,40 @@ _SETTINGS = {
 
 
 def programs() -> Path | None:
-    """Returns the folder with PostgreSQL's programs; None if there is none."""
-    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
-        if (folder / "initdb").exists():
-            return folder
+    """Returns the folder with PostgreSQL's programs; None if there is none that may be run."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    # Its import would make folders, and warn of them.
+    wheel = find_spec("pgserver")
+    if wheel is not None and wheel.submodule_search_locations:
+        folders.append(Path(wheel.submodule_search_locations[0]) / "pginstall" / "bin")
+    return next((one for one in folders if _runs(one / "initdb")), None)
+
+
+def _runs(program: Path) -> bool:
     try:
-        import pgserver
-    except ImportError:
-        return None
-    folder = Path(pgserver.__file__).parent / "pginstall" / "bin"
-    return folder if (folder / "initdb").exists() else None
+        subprocess.run([str(program), "--version"], check=True, capture_output=True, timeout=60, cwd="/", **_user())
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+@contextmanager
+def postgres_shell() -> Iterator[tuple[Path, Path]]:
+    """Yields an empty folder, and one with the programs as commands of a shell: root's are run by another user, whose
+    the first folder is. Skips the test where there is no PostgreSQL."""
+    found = _found()
+    with _folder() as parent:
+        folder, commands = parent / "data", parent / "bin"
+        if os.geteuid() != 0:
+            yield folder, found
+            return
+        commands.mkdir()
+        who = _nobody()
+        for name in ("initdb", "pg_ctl", "psql"):
+            command = f"setpriv --reuid={who.pw_uid} --regid={who.pw_gid} --clear-groups {found / name}"
+            (commands / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+            (commands / name).chmod(0o755)
+        yield folder, commands
 
 
 class Postgres:
@@ -137,21 +162,34 @@ def _nobody() -> pwd.struct_passwd:
 @contextmanager
 def postgres(**settings: str) -> Iterator[Postgres]:
     """Yields a running server; skips the test where there is no PostgreSQL."""
+    found = _found()
+    with _folder() as parent:
+        server = Postgres(parent / "data", found)
+        try:
+            server.create()
+            server.start(**settings)
+            yield server
+        finally:
+            server.stop()
+
+
+def _found() -> Path:
     found = programs()
     if found is None:
         pytest.skip("there is no PostgreSQL: apt-get install postgresql, or pip install pgserver")
-    # pytest's own folders are root's alone.
+    return found
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """Yields a folder with an empty folder `data`, which the database's user owns. pytest's own are root's alone."""
     parent = Path(tempfile.mkdtemp(prefix="coldnotify-pg-"))
     folder = parent / "data"
     folder.mkdir(mode=0o700)
     if os.geteuid() == 0:
         parent.chmod(0o755)
         os.chown(folder, _nobody().pw_uid, _nobody().pw_gid)
-    server = Postgres(folder, found)
     try:
-        server.create()
-        server.start(**settings)
-        yield server
+        yield parent
     finally:
-        server.stop()
         shutil.rmtree(parent, ignore_errors=True)

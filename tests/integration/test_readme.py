@@ -7,13 +7,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_schemas.topics import DEFAULT_PREFIX
 from coldnotify_testkit.command import http_status
+from coldnotify_testkit.postgres import postgres_shell
 from coldnotify_testkit.stack import Recorder, Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
@@ -22,6 +25,7 @@ README = ROOT / "README.md"
 STARTED = ROOT / "docs" / "getting-started.md"
 RECIPES = ROOT / "docs" / "recipes.md"
 QUERIES = ROOT / "docs" / "queries.md"
+SOURCES = ROOT / "docs" / "sources.md"
 LIMIT_S = 120
 """For one block: seconds are usual."""
 
@@ -70,6 +74,7 @@ class Reader:
             "COLDNOTIFY_HTTP": up.http_url,
             "COLDNOTIFY_MATCHER": up.matcher_url.removeprefix("http://"),
             "COLDNOTIFY_USAGE": str(up.report["usage"]),
+            "COLDNOTIFY_AUTO_PORT": "0",
         }
 
     def run(self, language: str, code: str) -> str:
@@ -111,6 +116,27 @@ class Reader:
         finally:
             program.send_signal(signal.SIGINT)
             program.wait(LIMIT_S)
+
+    @contextmanager
+    def terminal(self, code: str) -> Iterator[Callable[[], str]]:
+        """A block whose last command runs until the end; what was printed so far, while it runs. Ctrl-C ends it."""
+        with tempfile.TemporaryFile("w+b") as printed:
+            shell = subprocess.Popen(
+                ["bash", "-euo", "pipefail", "-c", self._translated(code)],
+                cwd=self._directory, env=self._environ, stdout=printed, stderr=printed, start_new_session=True,
+            )  # fmt: skip
+
+            def told() -> str:
+                said = os.pread(printed.fileno(), 1 << 20, 0).decode()
+                assert shell.poll() is None, f"{code}\n{said}"
+                return said
+
+            try:
+                yield told
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(shell.pid, signal.SIGTERM)
+                shell.wait(LIMIT_S)
 
     def _translated(self, code: str) -> str:
         code = re.sub(r'Connection\("([\w.]+)"\)', r'Connection("\1", 55000)', code)
@@ -229,3 +255,32 @@ def test_what_the_page_about_queries_says_can_be_done(up: Up, tmp_path: Path) ->
         return [line for line in reader.run("sh", asking).splitlines() if "lamp-3" in line]
 
     wait_for(lambda: len(found()) == 3, "lamp-3, by both commands and by HTTP")
+
+
+def test_a_file_of_a_folder_reaches_a_device(up: Up, tmp_path: Path) -> None:
+    reader = Reader(up, tmp_path, group="folders")
+    plan, auto, watch, change = blocks("From an empty folder to a device", "sh", SOURCES)
+    with reader.terminal(plan) as planned:
+        wait_for(lambda: "camera-config version" in planned() and '{"fps": 5}' in planned(), "the plan", LIMIT_S)
+    with reader.terminal(auto) as followed, reader.terminal(watch) as told:
+        wait_for(lambda: '{"fps": 5}' in told() and "followed" in followed(), "the device is told the file", LIMIT_S)
+        reader.run("sh", change)
+        wait_for(lambda: '{"fps": 10}' in told() and followed(), "the device is told the change", LIMIT_S)
+
+
+def test_a_row_of_a_table_reaches_a_device(up: Up) -> None:
+    port = str(free_port("127.0.0.1"))
+    with postgres_shell() as (folder, programs):
+        reader = Reader(up, folder, group="tables")
+
+        def here(code: str) -> str:
+            return re.sub("^PG=.*$", f"PG={programs}", code, flags=re.MULTILINE).replace("5433", port)
+
+        auto, watch, change = map(here, blocks("From a table to a device", "sh", SOURCES))
+        try:
+            with reader.terminal(auto) as followed, reader.terminal(watch) as told:
+                wait_for(lambda: '"status": "on"' in told() and followed(), "the device is told the row", LIMIT_S)
+                reader.run("sh", change)
+                wait_for(lambda: '"status": "fast"' in told() and followed(), "the device is told the change", LIMIT_S)
+        finally:
+            reader.run("sh", f"{programs}/pg_ctl -D pg -m immediate stop")
