@@ -135,7 +135,7 @@ class Postgres:
         """Executes each statement in a transaction of its own; returns the rows of the last one."""
         connection = self.connect()
         try:
-            connection.autocommit = True
+            connection.set_session(autocommit=True)
             with connection.cursor() as cursor:
                 for statement in statements:
                     cursor.execute(statement)

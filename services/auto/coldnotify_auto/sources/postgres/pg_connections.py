@@ -28,7 +28,7 @@ _FACTS: dict[str, Any] = {
 def connected(connection: str) -> Iterator[Any]:
     """Yields a connection that commits each statement. Raises SourceFailed, also for any error of the database."""
     with _closing(lambda: psycopg2.connect(connection, **_FACTS)) as one:
-        one.autocommit = True
+        one.set_session(autocommit=True)
         yield one
 
 

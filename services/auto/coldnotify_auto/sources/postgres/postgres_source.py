@@ -263,7 +263,7 @@ class _PostgresRun:
         newest = self._newest(objects)
         seen: set[tuple[str, str, str]] = set()
         with connected(self._connection) as connection:
-            connection.autocommit = False
+            connection.set_session(autocommit=False)
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 cursor.execute("SET TRANSACTION SNAPSHOT %s", (snapshot,))
