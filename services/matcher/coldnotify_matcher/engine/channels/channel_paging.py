@@ -448,7 +448,10 @@ class CatchingUp:
 
     def _lacks(self, log: ChannelLog, client: RegisteredClient, stream: MessageStream) -> bool:
         if client.kept:
-            return bool(filter_messages.lacking(log, client, stream.cursor))
+            return bool(
+                filter_messages.lacking(log, client, stream.cursor)
+                or filter_messages.forgotten_by(log, client, stream.cursor)
+            )
         return any(_lacking(log, client, stream.positions))
 
     def _fill_by_filters(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
@@ -456,7 +459,8 @@ class CatchingUp:
         stream, begun = _of(session), False
         while True:
             keys = filter_messages.lacking(log, client, stream.cursor)
-            if not keys:
+            forgotten = filter_messages.forgotten_by(log, client, stream.cursor)
+            if not (keys or forgotten):
                 self._send(log, client, session, last=True)
                 return
             if begun and self._state.spent():
@@ -465,7 +469,8 @@ class CatchingUp:
             begun = True
             low = stream.cursor + 1
             if low < log.oldest:
-                if not self._miss_by_filters(log, client, session, keys, log.oldest, wire_pb2.RETENTION):
+                missing = {**dict.fromkeys(filter_messages.filters_of(client, keys)), **dict.fromkeys(forgotten)}
+                if not self._miss_by_filters(log, client, session, missing, log.oldest, wire_pb2.RETENTION):
                     break
                 continue
             if low >= log.tail.start:
@@ -475,7 +480,8 @@ class CatchingUp:
                 continue
             kept = log.blocks.kept_at(low)
             if kept is not None and kept.unreadable:
-                if not self._miss_by_filters(log, client, session, keys, kept.next, wire_pb2.UNREADABLE):
+                missing = dict.fromkeys(filter_messages.filters_of(client, keys))
+                if not self._miss_by_filters(log, client, session, missing, kept.next, wire_pb2.UNREADABLE):
                     break
                 continue
             if kept is not None:
@@ -499,14 +505,13 @@ class CatchingUp:
         log: ChannelLog,
         client: RegisteredClient,
         session: EngineSession,
-        keys: Iterable[str],
+        hashes: Iterable[int],
         before: int,
         reason: wire_pb2.Reason,
     ) -> bool:
-        """Say of each filter that fits one of these channels that messages up to here may be missing. Returns false if
-        the page is full."""
+        """Say of each of these filters that messages up to here may be missing. Returns false if the page is full."""
         stream = _of(session)
-        for hash_ in filter_messages.filters_of(client, keys):
+        for hash_ in hashes:
             if stream.positions.at.get(hash_, NO_CURSOR) >= before - 1:
                 continue
             entry = internal_pb2.Entry()

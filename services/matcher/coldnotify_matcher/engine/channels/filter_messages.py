@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from coldnotify_schemas import internal_pb2
-from coldnotify_schemas.filters import can_be_said, fits
+from coldnotify_schemas.filters import can_be_said, fits, is_exact
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
@@ -49,6 +49,20 @@ def lacking(log: ChannelLog, client: RegisteredClient, cursor: int) -> list[str]
     fitting = client.filters.fitting
     above = log.names.of_group(client.group_key).above(cursor)
     return [key for key in above if can_be_said(name := name_of(key)) and fitting(name)]
+
+
+def forgotten_by(log: ChannelLog, client: RegisteredClient, cursor: int) -> list[int]:
+    """Returns the hashes of its filters that may fit channels whose last message, above this cursor, was removed."""
+    if cursor + 1 >= log.oldest:
+        return []
+    group = client.group_key
+    of_group = log.names.of_group(group).forgotten
+    return [
+        one.hash
+        for one in client.filters.values()
+        if one.channels_position + 1 < log.oldest
+        and cursor < (log.last.of(f"{group}/{one.text}") if is_exact(one.text) else of_group)
+    ]
 
 
 def filters_of(client: RegisteredClient, keys: Iterable[str]) -> list[int]:

@@ -414,3 +414,21 @@ def test_a_lost_log_is_said_on_each_connection_until_a_message_behind_it() -> No
     assert listener.take() == ["a"]
     listener.leave()
     assert listener.connect().missed == []
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_messages_of_a_channel_that_is_forgotten_are_missed(takes_over: bool) -> None:
+    bench, listener = of_a_sleeper()
+    for _ in range(1_000):
+        bench.tick(1_000)
+    if takes_over:
+        bench.take_over()
+    for _ in range(2):
+        assert MISSED in listener.connect().missed
+        listener.leave()
+    bench.send("a/1")
+    bench.settle()
+    assert MISSED in listener.connect().missed
+    assert listener.take() == ["a/1"]
+    listener.leave()
+    assert listener.connect().missed in ([], [(filter_hash("b"), 6, "RETENTION")])
