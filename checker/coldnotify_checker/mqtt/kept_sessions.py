@@ -49,8 +49,8 @@ class GrantedFilter:
         if options.retain_handling == _ALWAYS:
             self.versions_from = 0
 
-    def on_ended(self, t: int) -> None:
-        """The connection is gone, and what was on its way with QoS 0."""
+    def on_connect(self, t: int) -> None:
+        """A CONNECT is sent: an earlier connection, whose end was not noticed, may have taken what went with QoS 0."""
         if not self.granted:
             self.versions_from, self.messages_from = max(self.versions_from, t), max(self.messages_from, t)
 
@@ -221,6 +221,8 @@ class CheckedDevice:
         if self.connect is not None:
             self.end(MqttDisconnected(t=event.t, client=self.client, by="crash"))
         self.connect = event
+        for held in self.filters.values():
+            held.on_connect(event.t)
 
     def begin(self, event: MqttConnected) -> None:
         """It was let in. Without a session it knows nothing, and nothing is owed to it."""
@@ -258,8 +260,6 @@ class CheckedDevice:
                 self.keep_open(topic_name(told), one)
         connection.waiting.clear()
         connection.versions.clear()
-        for held in self.filters.values():
-            held.on_ended(event.t)
         self.kept += [(t, told) for t, told in connection.settled if t + WRITTEN_US <= event.t]
 
     # --- filters

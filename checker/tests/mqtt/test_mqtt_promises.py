@@ -340,6 +340,14 @@ FINE: dict[str, Callable[[], MqttStory]] = {
         subscribed(qos=0, code=0).retains("room/light", "on").publishes("room/bell", 1).ends("crash")
         .connects(present=True).pings().finish()
     ),
+    "what was told with QoS 0 before a CONNACK is lost with the connection": lambda: (
+        subscribed(qos=0, code=0).ends().say(MqttConnect(client=f"{GROUP}/panel", expiry_s=3_600))
+        .retains("room/light", "on").publishes("room/bell", 1).ends("crash").connects(present=True).pings().finish()
+    ),
+    "what was told with QoS 0 behind a DISCONNECT on its way is lost": lambda: (
+        subscribed(qos=0, code=0).ends().publishes("room/bell", 1).publishes("room/bell", 2).connects(present=True)
+        .told("room/bell", 2, offset=1).finish()
+    ),
     "a PINGREQ is answered after 10 s in any case": lambda: (
         subscribed().ends().publishes("room/bell", 1).connects(present=True).pings(seconds=11)
         .told("room/bell", 1, offset=0).finish()

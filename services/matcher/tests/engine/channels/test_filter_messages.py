@@ -344,9 +344,18 @@ def of_a_sleeper(away: int = 5) -> tuple[ChannelsBench, Listener]:
     bench.settle()
     bench.remove_below(away + 1)
     bench.engine.channels.on_log_start(bench.retention, away + 1)
-    bench.engine.state.channel_logs[bench.retention].tail.bound(1 << 20)
-    bench.rules = Rules()
+    keep_tail(bench)
     return bench, listener
+
+
+def keep_tail(bench: ChannelsBench) -> None:
+    """Have the matcher keep what it reads from now on."""
+    bench.engine.state.channel_logs[bench.retention].tail.bound(1 << 20)
+
+
+def take_over(bench: ChannelsBench) -> None:
+    bench.take_over()
+    keep_tail(bench)
 
 
 MISSED = (filter_hash("a/#"), 6, "RETENTION")
@@ -362,14 +371,14 @@ def test_missed_messages_are_said_on_each_connection_until_one_behind_them(takes
         assert listener.take() == ["b"]
         listener.leave()
         if takes_over:
-            bench.take_over()
+            take_over(bench)
     bench.send("a/1")
     bench.settle()
     assert listener.connect().missed == [MISSED]
     assert listener.take() == ["a/1"]
     listener.leave()
     if takes_over:
-        bench.take_over()
+        take_over(bench)
     assert listener.connect().missed == []
 
 
@@ -422,7 +431,7 @@ def test_messages_of_a_channel_that_is_forgotten_are_missed(takes_over: bool) ->
     for _ in range(1_000):
         bench.tick(1_000)
     if takes_over:
-        bench.take_over()
+        take_over(bench)
     for _ in range(2):
         assert MISSED in listener.connect().missed
         listener.leave()
