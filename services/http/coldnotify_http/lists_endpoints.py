@@ -20,6 +20,7 @@ from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.security.fair_turns import Turns
 from coldnotify_common.security.identity import Identity
 from coldnotify_common.security.shared import Who
+from coldnotify_schemas.names import check_name
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify_http.ledger_endpoints import later, sees_addresses
@@ -52,6 +53,7 @@ class ListsEndpoints:
         """The endpoints' routes."""
         return [
             web.get("/v1/groups", self._in_turn(self.groups)),
+            web.get("/v1/domains/{domain}/groups", self._in_turn(self.groups)),
             web.get("/v1/clients", self._in_turn(self.clients)),
             web.get("/v1/search", self._in_turn(self.search)),
             web.get("/v1/gateways", self._in_turn(self.gateways)),
@@ -59,8 +61,11 @@ class ListsEndpoints:
         ]
 
     async def groups(self, request: web.Request) -> web.Response:
-        """GET /v1/groups: sums over each group."""
-        return await self._of_matchers(request, "groups", {"overdue_s": self._overdue_s})
+        """GET /v1/groups and /v1/domains/{domain}/groups: sums over each group, of all domains or of this one."""
+        bounds: Row = {"overdue_s": self._overdue_s}
+        if (domain := request.match_info.get("domain")) is not None:
+            bounds["domains"] = [check_name("domain", domain)]
+        return await self._of_matchers(request, "groups", bounds)
 
     async def search(self, request: web.Request) -> web.Response:
         """GET /v1/search?text: whatever has such a name."""
@@ -123,7 +128,8 @@ class ListsEndpoints:
         asked = KINDS[kind].of(request)
         identity: Identity | None = request.get(IDENTITY)
         if identity is not None and not identity.is_operator:
-            bounds = bounds | {"domains": identity.publishes}
+            # Who asks for one domain was asked whether he may look at it.
+            bounds = {"domains": identity.publishes} | bounds
         if not self._asking.matchers:
             return later(NO_MATCHER)
         query = {name: value for name, value in request.query.items() if name != "address"}

@@ -133,6 +133,19 @@ async def test_a_matcher_without_an_answer_is_named_and_one_of_an_older_release_
         assert (await ask(url, "groups"))[1]["error"].startswith("no matcher is known")
 
 
+@pytest.mark.parametrize("identity", [None, OPERATOR, OURS])
+async def test_groups_of_a_domain_are_those_of_no_other(identity: Identity | None) -> None:
+    async def groups(request: web.Request) -> web.Response:
+        row = {"place": ["d/g", "d/g"], "domain": "d", "group": "g", "asked": await request.json()}
+        counts = {"more": False, "count": 1, "partial": False, "partitions": [0], "partitions_count": 1}
+        return web.json_response({"items": [row], **counts})
+
+    async with node([web.post("/v1/groups", groups)], identity=identity) as (url, _, _):
+        status, shown = await ask(url, "domains/d/groups", limit=1)
+        assert (status, shown["items"][0]["asked"]) == (200, {"overdue_s": 77, "domains": ["d"]})
+        assert (await ask(url, "domains/d%20e/groups"))[0] == 400
+
+
 async def test_others_than_operators_see_their_domains_and_no_addresses() -> None:
     for identity, bounds, sees in ((OURS, {"domains": ["d", "e.*"]}, False), (OPERATOR, {}, True), (None, {}, True)):
         gateways = [gateway({ord("a"): "10.0.0.1:5"})]
