@@ -25,6 +25,8 @@ from coldnotify_testkit.waiting import wait_for
 pytestmark = pytest.mark.kafka
 
 DOMAIN, OBJECT, LIMIT_S = "animal.observer", "camera", 60
+BACKLOG, SLOW_BITS_PER_S = 500, 64_000
+"""Objects of 1,000 bytes, and a link that carries them in a minute."""
 
 
 class Counted:
@@ -115,6 +117,31 @@ def test_all_come_back_where_the_connection_is_cut(up: Up) -> None:
         for unit in units:
             unit.learns(2)
             assert unit.told == [1, 2]
+
+
+def test_a_long_backlog_of_one_group_lets_the_others_version_by(up: Up) -> None:
+    slow, said = f"link-{uuid4().hex[:5]}", "x" * 1000
+    with HttpPublisher(up.http_url) as publisher:
+        for number in range(BACKLOG):
+            publisher.publish(DOMAIN, slow, f"object-{number}", said)
+    told: list[Notification] = []
+    with (
+        in_front_of(*up.gateway, bits_per_s=SLOW_BITS_PER_S) as proxy,
+        Link(Connection(address=f"127.0.0.1:{proxy.port}")) as link,
+        ExitStack() as end,
+    ):
+        unit = Unit(up, link)
+        end.callback(unit.notify.disconnect)
+        assert unit.notify.connect(LIMIT_S)
+        behind = Notify(DOMAIN, slow, "unit", State(None), link)
+        end.callback(behind.disconnect, 0.1)
+        for number in range(BACKLOG):
+            behind.register(f"object-{number}").subscribe(told.append)
+        behind.connect()
+        wait_for(lambda: [one for one in told if one.version is not None], "the backlog's begin")
+        unit.learns(1)
+        unit.learns(2)
+        assert len(told) < BACKLOG
 
 
 def test_one_that_is_displaced_does_not_take_the_others_along(up: Up) -> None:
