@@ -124,6 +124,10 @@ def test_each_answer_with_a_version_says_it_as_a_text_too(alone: Up) -> None:
     other = {"object": OBJECT, "newest": {"version": FIRST}, "version": FIRST}
     refused = note("post", f"{group}/resets", ask(f"{at}/resets", other))
     assert (refused["status"], refused["newest"]["version_text"]) == (409, str(FIRST + 1))
+    member = {"object": OBJECT, "if_changed": True, "version": FIRST + 1}
+    one = {"domain": DOMAIN, "group": GROUP, "set": [member]}
+    atomic = note("post", "/v1/atomic", ask(f"{alone.http_url}/v1/atomic", one))
+    assert atomic["members"] == [{"object": OBJECT, "version": FIRST + 1, "version_text": str(FIRST + 1)}]
     answer = note("post", "/v1/sync", ask(f"{alone.http_url}/v1/sync", synced))
     assert answer["notifications"] == [{"object": OBJECT, "version": FIRST + 1, "version_text": str(FIRST + 1)}]
     query = urlencode({"domain": DOMAIN, "group": GROUP, "object": OBJECT})

@@ -99,6 +99,8 @@ __all__ = [
     "Receipt",
     "RejectedRecord",
     "Sent",
+    "SetConflict",
+    "SetFault",
     "UsedAfterFork",
     "VersionConflict",
 ]
@@ -148,12 +150,31 @@ class VersionConflict(PublishError):
         """The object's newest version then; None: it has none, or none that is known."""
 
 
+class SetFault(NamedTuple):
+    """One object whose condition did not hold."""
+
+    reason: str
+    """In words, after the field."""
+    newest: Newest | None
+    """The object's newest version then; None: it has none, or none that is known."""
+
+
+class SetConflict(PublishError):
+    """Conditions of a set did not hold: none of its objects was published."""
+
+    def __init__(self, message: str, members: Mapping[str, SetFault]) -> None:
+        super().__init__(message, indeterminate=False)
+        self.members = members
+        """Those at fault, by their objects."""
+
+
 class _Undecidable(Exception):
     """The service does not know whether a publish with this id has been done before."""
 
-    def __init__(self, message: str, newest: Newest | None) -> None:
+    def __init__(self, message: str, conflict: PublishError) -> None:
         super().__init__(message)
-        self.newest = newest
+        self.conflict = conflict
+        """Raised if it was sent for the first time: then nothing was published."""
 
 
 class HttpPublisher(MayHaveOutbox):
@@ -351,6 +372,53 @@ class HttpPublisher(MayHaveOutbox):
         """publish_many() for asyncio, in a thread. Cancelling the wait does not take back what is sent."""
         return await asyncio.to_thread(self.publish_many, domain, group_id, objects)
 
+    def publish_atomic(
+        self,
+        domain: str,
+        group_id: str,
+        objects: Many,
+        *,
+        id: str | None = None,  # noqa: A002  (the field's name)
+    ) -> list[Receipt]:
+        """Publishes versions of several objects of one group as one: all of them, or none.
+
+        `objects`: {object: {"payload": ..., "version": ..., "if_version": ...}} or pairs of the two, at most 100, and
+        60 KiB as JSON; each may have a condition of publish(), and none a priority or a description. Without a
+        condition its version has to be above the newest. It returns when the partition's owner has decided, in order,
+        with the version in force of each. It is sent again, with the same `id` (None: a new one), until the outcome is
+        known, or `timeout_s` is over.
+
+        Raises ValueError, which begins with the place of the one at fault, as in "set[3].version: "; SetConflict,
+        PublishError, PublishTimeout.
+        """
+        if self._outbox is not None:
+            raise ValueError("objects: do not go through the outbox as one; publish them without one")
+        pairs = objects.items() if isinstance(objects, Mapping) else objects
+        members = [_member(place, name, fields) for place, (name, fields) in enumerate(pairs)]
+        said: dict[str, object] = {"domain": domain, "group": group_id, "set": members}
+        said["id"] = secrets.token_hex(_ID_BYTES) if id is None else id
+        answer = self._post_decided("/v1/atomic", said)
+        return [
+            Receipt.of(
+                Published(one["version"], answer["partition"], answer["offset"]),
+                self._ledger,
+                (domain, group_id, one["object"]),
+                None,
+            )
+            for one in answer["members"]
+        ]
+
+    async def publish_atomic_async(
+        self,
+        domain: str,
+        group_id: str,
+        objects: Many,
+        *,
+        id: str | None = None,  # noqa: A002  (the field's name)
+    ) -> list[Receipt]:
+        """publish_atomic() for asyncio, in a thread. Cancelling the wait does not take back what is sent."""
+        return await asyncio.to_thread(self.publish_atomic, domain, group_id, objects, id=id)
+
     def send(
         self,
         domain: str,
@@ -484,10 +552,10 @@ class HttpPublisher(MayHaveOutbox):
             except _Undecidable as error:
                 if sent_before:
                     raise PublishError(f"{error}: it may be published", indeterminate=True) from None
-                raise VersionConflict(str(error), error.newest) from None
+                raise error.conflict from None
             except PublishTimeout as error:
                 raise PublishTimeout(str(error), indeterminate=sent_before) if sent_before else error from None
-            except VersionConflict:
+            except (VersionConflict, SetConflict):
                 raise
             except PublishError as error:
                 # What was sent before may be done, although this time nothing was.
@@ -556,6 +624,16 @@ def _check_condition(said: Mapping[str, object], *, outbox: bool, described: boo
         raise ValueError(f"{names[0]}: cannot be combined with description")
 
 
+def _member(place: int, name: str, fields: Mapping[str, Any]) -> dict[str, object]:
+    """Returns one member of a set as the service takes it. Raises ValueError."""
+    if not isinstance(name, str):
+        raise ValueError(f"set[{place}].object: {name!r} is not text")
+    said = {
+        key: value for key, value in fields.items() if key != "payload" and value is not None and value is not False
+    }
+    return {**said, **said_payload(fields.get("payload")), "object": name}
+
+
 def _text(clock_ms: int | None) -> str | None:
     return None if clock_ms is None else str(clock_ms)
 
@@ -576,6 +654,17 @@ def _described(answer: Mapping[str, Any]) -> Described:
     return Described(answer["description"], answer["version"], answer["revision"])
 
 
+def _conflict_of(answer: Mapping[str, Any], words: str) -> PublishError:
+    if isinstance(members := answer.get("members"), list):
+        faults = {one["object"]: SetFault(f"{one['field']}: {one['error']}", _newest_of(one)) for one in members}
+        return SetConflict(words, faults)
+    return VersionConflict(words, _newest_of(answer))
+
+
+def _newest_of(answer: Mapping[str, Any]) -> Newest | None:
+    return None if answer.get("newest") is None else Newest.of(answer["newest"])
+
+
 def _error_of(refusal: HttpRefusal, base: str, *, publish: bool) -> Exception:
     answer, words, status = refusal.answer, str(refusal), refusal.status
     if publish and isinstance(answer.get("results"), list):
@@ -589,9 +678,8 @@ def _error_of(refusal: HttpRefusal, base: str, *, publish: bool) -> Exception:
     if status == _NOT_KNOWN:
         return LookupError(words)
     if status == _CONFLICT and publish:
-        newest = None if answer.get("newest") is None else Newest.of(answer["newest"])
-        unknown = answer.get("outcome") == _MAY_BE
-        return _Undecidable(words, newest) if unknown else VersionConflict(words, newest)
+        conflict = _conflict_of(answer, words)
+        return _Undecidable(words, conflict) if answer.get("outcome") == _MAY_BE else conflict
     if status == _CONFLICT:
         return DescriptionConflict(words, _described(answer))
     # Of a status that no handler has given, as a balancer's, nothing is known.

@@ -58,6 +58,7 @@ except ImportError as error:
         "coldnotify.http_publisher, which needs none"
     ) from error
 
+from coldnotify_schemas.atomic_sets import AtomicSet, encode_set, set_key
 from coldnotify_schemas.channels import parse_retentions
 from coldnotify_schemas.descriptions import Value
 from coldnotify_schemas.names import InvalidName
@@ -380,6 +381,17 @@ class Publisher(MayHaveOutbox):
             return list[Receipt | PublishError](await self._outbox.accept_versions_async(outgoings))
         outcomes = await self._patient.send_all_async(domain, group_id, records, trace)
         return [self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)]
+
+    async def publish_set_async(
+        self, domain: str, group_id: str, id_: str, said: AtomicSet, *, traceparent: str | None = None
+    ) -> Published | PublishError:
+        """Writes a checked set (parse_set), whose acknowledgement says nothing about its conditions: use
+        HttpPublisher.publish_atomic(). Raises InvalidName, InvalidRecord."""
+        set_key(domain, group_id, id_)
+        encode_set(said)
+        trace = trace_of(traceparent)
+        (outcome,) = await self._patient.send_all_async(domain, group_id, [(id_, said)], trace)
+        return outcome
 
     # -- descriptions --------------------------------------------------------------------------------------------------
 

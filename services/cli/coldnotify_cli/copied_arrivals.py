@@ -49,8 +49,8 @@ class CopiedArrivals:
             # This topic is the only one that there is.
             epoch = checkpoint_epoch(said.arrival)
             engine.state.epoch = engine.state.epoch if epoch is None else epoch
-        elif said.decided:
-            epoch = checkpoint_epoch(said.decided[0])
+        elif said.decided or said.decided_sets:
+            epoch = checkpoint_epoch((*said.decided, *said.decided_sets)[0])
             engine.state.epoch = engine.state.epoch if epoch is None else epoch
         elif said.arrival is not None:
             name = record.key.decode(errors="replace")

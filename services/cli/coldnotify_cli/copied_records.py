@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER, arrival_header, arrival_of, is_by_arrival
+from coldnotify_schemas.atomic_sets import DECIDED_SET_HEADER, SET_PREFIX
 from coldnotify_schemas.decisions import DECIDED_HEADER
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import (
@@ -43,6 +44,7 @@ STRAYS, NOT_UNDERSTOOD, LOWERED, UNREADABLE = "strays", "not_understood", "lower
 are lowered to the highest that any offset allows; of offsets that Kafka's client cannot read."""
 
 _DESCRIBE = KEY_PREFIX.encode()
+_SET = SET_PREFIX.encode()
 _NO_GATEWAY = "0" * 16
 _NOWHERE = -1
 _registrations = msgspec.json.Decoder(RegistrationsRecord)
@@ -111,6 +113,8 @@ class CopiedRecords:
             if strays:
                 return None
             return self._to(record, record.partition, record.value, record.headers or [])
+        if record.topic == self._objects and (record.key or b"").startswith(_SET):
+            return None  # the records behind it say what it became
         group = self._group_of(record)
         if group is None or record.headers is None:
             self.counts[NOT_UNDERSTOOD] += not strays
@@ -123,7 +127,7 @@ class CopiedRecords:
         if record.topic in self._channels:
             return self._to(record, partition, record.value, self._placed(record, record.headers))
         value = record.value
-        if value is None and any(name == DECIDED_HEADER for name, _ in record.headers):
+        if value is None and any(name in _DECIDED for name, _ in record.headers):
             return None
         if value is not None and record.topic == self._objects:
             raw = says_raw(record.headers)
@@ -223,5 +227,6 @@ class CopiedRecords:
         return msgspec.json.encode(said)
 
 
-_OF_PLACES = (MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER, MESSAGE_HEADER, DECIDED_HEADER)
+_DECIDED = (DECIDED_HEADER, DECIDED_SET_HEADER)
+_OF_PLACES = (MOVED_HEADER, SINCE_HEADER, ARRIVAL_HEADER, MESSAGE_HEADER, *_DECIDED)
 """Headers about offsets of the old topics. A channel's record keeps its place there, by which repeats are known."""

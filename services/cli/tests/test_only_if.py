@@ -1,11 +1,13 @@
 """`coldnotify publish` with a condition prints what the service answers, and fails where it did not hold."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
-from coldnotify.http_publisher import HttpPublisher, Newest, PublishError, VersionConflict
+from coldnotify.http_publisher import HttpPublisher, Newest, PublishError, SetConflict, SetFault, VersionConflict
 from coldnotify.publisher import Published
 from coldnotify_cli.main import cli
 
@@ -55,3 +57,56 @@ def test_errors_are_one_line(asked: list[dict[str, Any]]) -> None:
     for flags in (["--history", "h"], ["--describe", "a=b"]):
         assert "--if-changed: cannot be combined with" in str(run("--if-changed", *flags).exception)
     assert asked == []
+
+
+def test_several_are_published_as_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[tuple[object, ...]] = []
+
+    def publish_atomic(_publisher: HttpPublisher, *about: object) -> list[Published]:
+        calls.append(about)
+        return [Published(8, 3, 40), Published(1, 3, 40)]
+
+    monkeypatch.setattr(HttpPublisher, "publish_atomic", publish_atomic)
+    file = tmp_path / "set.json"
+    file.write_text('[{"object": "a", "if_version": 7}, {"object": "b", "payload": 1}]')
+    result = CliRunner().invoke(cli, ["publish", "d", "g", "--atomic", str(file)], standalone_mode=False)
+    assert (result.return_value, result.output) == (0, "a  version 8\nb  version 1\npartition 3  offset 40\n")
+    assert calls == [("d", "g", [("a", {"if_version": 7}), ("b", {"payload": 1})])]
+
+
+def test_the_objects_at_fault_are_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def publish_atomic(_publisher: HttpPublisher, *_about: object) -> list[Published]:
+        raise SetConflict("refused", {"b": SetFault("set[1].if_version: another version is the newest", Newest(7))})
+
+    monkeypatch.setattr(HttpPublisher, "publish_atomic", publish_atomic)
+    file = tmp_path / "set.json"
+    file.write_text('[{"object": "a"}, {"object": "b", "if_version": 4}]')
+    result = CliRunner().invoke(cli, ["publish", "d", "g", "--atomic", str(file), "--json"], standalone_mode=False)
+    assert result.return_value == 1
+    assert json.loads(result.output.splitlines()[0])["members"][0]["newest"]["version"] == 7
+    assert "d/g/b: set[1].if_version: another version is the newest; the newest version is 7" in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "words"),
+    [
+        ("{}", [], "expected a list of versions"),
+        ("[", [], "is not JSON"),
+        ('[{"payload": 1}]', [], r"set\[0\].object: is missing"),
+        ("[]", ["--version", "3"], "--atomic: cannot be combined with --version"),
+        ("[]", ["o"], "--atomic: cannot be combined with OBJECT"),
+        ("[]", ["--describe", "a=1"], "--atomic: cannot be combined with --describe"),
+    ],
+)
+def test_a_bad_file_or_flag_is_refused(tmp_path: Path, text: str, flags: list[str], words: str) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(text)
+    with pytest.raises(click.UsageError, match=words):
+        CliRunner().invoke(
+            cli, ["publish", "d", "g", *flags, "--atomic", str(file)], standalone_mode=False, catch_exceptions=False
+        )
+
+
+def test_an_object_is_needed() -> None:
+    with pytest.raises(click.MissingParameter):
+        CliRunner().invoke(cli, ["publish", "d", "g"], standalone_mode=False, catch_exceptions=False)

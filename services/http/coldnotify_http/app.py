@@ -45,6 +45,7 @@ from coldnotify_schemas.protocol import HELLO_S
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from coldnotify_http import console, ledger_endpoints
+from coldnotify_http.atomic_endpoints import AtomicEndpoints
 from coldnotify_http.client_changes import ClientChanges
 from coldnotify_http.describing import DescribingEndpoints
 from coldnotify_http.directory_endpoints import GATEWAY, DirectoryEndpoints
@@ -217,6 +218,7 @@ class HttpService:
         return [
             *standard_routes(lambda: self._not_ready, self._registry),
             *publishing.routes(),
+            *AtomicEndpoints(publisher, publishing, self._outcomes, metrics).routes(),
             *Sending(publisher, publishing.entrance, metrics, bodies).routes(),
             *self._outcomes.routes(),
             *describing.routes(),

@@ -105,7 +105,7 @@ class PublishEndpoints:
         self, request: web.Request, domain: str, group: str, named: Named, size_bytes: int, *, wanted: bool = True
     ) -> web.Response:
         """One record that is checked, of so many bytes. `wanted`: with the outcome."""
-        entered = await self._enter(request, domain, group, [named], size_bytes)
+        entered = await self.enter(request, domain, group, [named], size_bytes)
         if isinstance(entered, web.Response):
             return entered
         outcomes = await self._publish(request, domain, group, [named], entered)
@@ -146,7 +146,7 @@ class PublishEndpoints:
         if (refused := self._wrong_clock(clock_ms)) is not None:
             return refused
         owned = owned_records(request, domain, group, records)
-        entered = await self._enter(request, domain, group, owned, body_bytes)
+        entered = await self.enter(request, domain, group, owned, body_bytes)
         if isinstance(entered, web.Response):
             return entered
         outcomes = await self._publish(request, domain, group, owned, entered)
@@ -165,10 +165,10 @@ class PublishEndpoints:
         self._metrics.bad_requests.inc()
         return error_response(400, f"clock_ms: {fault}", field="clock_ms", clock_ms=now_ms)
 
-    async def _enter(
+    async def enter(
         self, request: web.Request, domain: str, group: str, records: Sequence[Named], size_bytes: int
     ) -> Entered | web.Response:
-        """Those that were let in; or the answer, where they are not."""
+        """Admits records of so many bytes. Returns those that were let in; or the answer, where they are not."""
         if self._new_objects is not None:
             refused = await self._new_objects.refusal(domain, group, records)
             if refused is not None:

@@ -100,6 +100,8 @@ OTHER_EVENTS = {
     ),
     "decided": "Publishes with a condition that held, so that they are versions",
     "decided_in_vain": "Publishes with a condition that are no versions: it did not hold, or they were repeats",
+    "sets_decided": "Sets of objects published as one",
+    "sets_decided_in_vain": "Sets of objects that bring no version: a condition did not hold, or they were repeats",
     "forgotten_by_operators": "Clients forgotten, because an operator asked for it",
     "disconnected": "Sessions ended, because an operator asked for it",
     "evaluated": "Queries evaluated because a change might concern them",

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from coldnotify_schemas.arrival_versions import ARRIVAL_HEADER
+from coldnotify_schemas.atomic_sets import DECIDED_SET_HEADER
 from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
 from coldnotify_schemas.decisions import DECIDED_HEADER
 from coldnotify_schemas.description_patches import REQUEST_HEADER
@@ -47,6 +48,8 @@ class SaidByHeaders(NamedTuple):
     """The message that it is, too (`message_places`); None: it is none."""
     decided: tuple[bytes, ...] = ()
     """Decisions about conditional records (`decisions.decided_of`)."""
+    decided_sets: tuple[bytes, ...] = ()
+    """Decisions about sets (`atomic_sets.decided_set_of`)."""
 
 
 NOTHING_SAID = SaidByHeaders()
@@ -71,6 +74,7 @@ class HeadedObjectRecord(NamedTuple):
     request: bytes = b""
     message: MessagePlace | None = None
     decided: tuple[bytes, ...] = ()
+    decided_sets: tuple[bytes, ...] = ()
 
 
 class EndedByHeaders(NamedTuple):
@@ -112,6 +116,7 @@ def read_headers(headers: Headers) -> SaidByHeaders:
     moved, since, removes, urgent, arrival, raw = False, b"", b"", False, None, False
     has_properties, request, message = False, b"", None
     decided: list[bytes] = []
+    decided_sets: list[bytes] = []
     for name, value in headers:
         if name == MOVED_HEADER:
             moved = True
@@ -133,6 +138,8 @@ def read_headers(headers: Headers) -> SaidByHeaders:
             request = value
         elif name == DECIDED_HEADER and isinstance(value, bytes):
             decided.append(value)
+        elif name == DECIDED_SET_HEADER and isinstance(value, bytes):
+            decided_sets.append(value)
     said = SaidByHeaders(
         moved,
         sampled_in(headers),
@@ -144,6 +151,7 @@ def read_headers(headers: Headers) -> SaidByHeaders:
         request=request,
         message=message,
         decided=tuple(decided),
+        decided_sets=tuple(decided_sets),
     )
     if not has_properties:
         return said

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 
+from coldnotify_schemas.atomic_sets import AtomicSet
 from coldnotify_schemas.records import PublicRecord
 from confluent_kafka import KafkaError, KafkaException
 
@@ -12,9 +13,9 @@ from coldnotify._publishing.published import Published, PublishError, PublishTim
 from coldnotify._publishing.sender import NoRoom, NotNow, Sender, Sending
 from coldnotify._publishing.settling import settled
 
-Record = PublicRecord | DescriptionRecord | CheckedMessage
+Record = PublicRecord | DescriptionRecord | CheckedMessage | AtomicSet
 Named = tuple[str, Record]
-"""A record, behind the object's or the channel's name."""
+"""A record, behind the object's or the channel's name, or a set's ID."""
 
 _NOT_NOW_RETRY_S = 0.01
 """Interval of attempts without a notification: librdkafka's own queue does not signal when it has room."""

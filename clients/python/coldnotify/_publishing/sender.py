@@ -12,6 +12,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
+from coldnotify_schemas.atomic_sets import SET_PREFIX, AtomicSet, encode_set
 from coldnotify_schemas.channels import Retentions, message_headers
 from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
 from coldnotify_schemas.partitioner import partition_of
@@ -277,13 +278,14 @@ class Sender:
         domain: str,
         group: str,
         object_: str,
-        record: PublicRecord | DescriptionRecord | CheckedMessage,
+        record: PublicRecord | DescriptionRecord | CheckedMessage | AtomicSet,
         traceparent: str | None = None,
         *,
         waited: bool = False,
         clock_ms: int | None = None,
     ) -> Sending:
-        """Hands the record to librdkafka; the future is settled by its acknowledgement, or by a PublishError.
+        """Hands the record to librdkafka; the future is settled by its acknowledgement, or by a PublishError. Of a set
+        `object_` is its ID.
 
         `traceparent`: the trace context that the record carries in a header; None: none. `waited`: it is this one's
         turn; others let those go first that wait for room. `clock_ms`: its version, if our clock gave it: Kafka judges
@@ -304,6 +306,8 @@ class Sender:
         elif isinstance(record, CheckedMessage):
             topic, value = self._retentions.of(domain).topic(self.topics), record.payload
             headers += message_headers(record.said)
+        elif isinstance(record, AtomicSet):
+            key, value = SET_PREFIX + key, encode_set(record)
         else:
             key = KEY_PREFIX + key
             value = encode_description_record(record.description)

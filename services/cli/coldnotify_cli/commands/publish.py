@@ -12,16 +12,18 @@ from coldnotify_schemas.priority import HIGH
 from coldnotify_cli.described import parse_assignments
 from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.noting import noted
-from coldnotify_cli.only_if import publish_only_if
+from coldnotify_cli.only_if import publish_as_one, publish_only_if
 from coldnotify_cli.outcome_lines import outcome_of, say
 from coldnotify_cli.settings import PublishCommandSettings
 from coldnotify_cli.waiting_notice import waiting_notice
+
+_OPTIONS = {"assignments": "describe"}
 
 
 @click.command("publish")
 @click.argument("domain")
 @click.argument("group")
-@click.argument("object_id", metavar="OBJECT")
+@click.argument("object_id", metavar="[OBJECT]", required=False)
 @click.option("--version", type=int, help="Version, 0 to 2^63-1; default: the time in ms.")
 @click.option("--payload", metavar="JSON", help="Payload of the version, in JSON; see --object-payload-bytes-max.")
 @click.option(
@@ -48,6 +50,13 @@ from coldnotify_cli.waiting_notice import waiting_notice
 @click.option("--if-absent", is_flag=True, help="Publish if the object has no version, or is deleted.")
 @click.option("--if-changed", is_flag=True, help="Publish if the newest version says something else.")
 @click.option(
+    "--atomic",
+    "atomic_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help='File of versions in JSON, [{"object": ..., "payload": ..., "if_version": ...}, ...]: publish all of them, or '
+    "none.",
+)
+@click.option(
     "--history",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append the publish to the history FILE (for coldnotify check).",
@@ -57,7 +66,7 @@ from coldnotify_cli.waiting_notice import waiting_notice
 def command_publish(
     domain: str,
     group: str,
-    object_id: str,
+    object_id: str | None,
     version: int | None,
     payload: str | None,
     payload_file: Path | None,
@@ -69,6 +78,7 @@ def command_publish(
     if_version: int | None,
     if_absent: bool,
     if_changed: bool,
+    atomic_file: Path | None,
     history: Path | None,
     as_json: bool,
     settings: PublishCommandSettings,
@@ -84,8 +94,19 @@ def command_publish(
     Without --version the version is the time in ms. Smaller numbers after it are stale until `coldnotify object reset`.
 
     With one of --if-version, --if-absent and --if-changed it asks the HTTP service, and ends with exit code
-    1 if the condition did not hold. Then the version is by default the next after the newest.
+    1 if the condition did not hold. Then the version is by default the next after the newest. So it is with --atomic,
+    which takes no OBJECT: of at most 100 objects each may have a condition.
     """
+    if atomic_file is not None:
+        context = click.get_current_context()
+        others = ("object_id", "version", "payload", "payload_file", "source", "expires_at", "deleted", "priority")
+        for name in (*others, "assignments", "if_version", "if_absent", "if_changed", "history"):
+            if context.params.get(name):
+                shown = "OBJECT" if name == "object_id" else f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+                raise click.UsageError(f"--atomic: cannot be combined with {shown}")
+        return publish_as_one(settings, domain, group, atomic_file, as_json=as_json)
+    if object_id is None:
+        raise click.MissingParameter(param_hint="'OBJECT'", param_type="argument")
     if payload is not None and payload_file is not None:
         raise click.UsageError("--payload and --payload-file: cannot be combined")
     # What goes wrong is said in one line below; librdkafka's own lines would say it again.

@@ -15,12 +15,13 @@ from aiohttp import web
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.query_numbers import seconds, whole_number
 from coldnotify_common.http.web import BadRequest
+from coldnotify_schemas.atomic_sets import SET_PREFIX
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.protocol import OUTCOME_WAIT_S_MAX, OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import VERSION_MAX
 from coldnotify_streams.core.partition_progress import OwningPhase
 
-from coldnotify_matcher.engine.objects.history import REJECTED, TakenRecord
+from coldnotify_matcher.engine.objects.history import REJECTED, TakenMember, TakenRecord
 from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
@@ -111,6 +112,8 @@ def show_outcome(taken: TakenRecord) -> dict[str, Any]:
     """Returns the outcome of one record; `newest` is the object's newest version once it was taken in."""
     if taken.outcome == REJECTED:
         return {"outcome": taken.outcome, "reason": taken.reason}
+    if taken.members:
+        return {"outcome": taken.outcome, "members": [_show_member(one) for one in taken.members]}
     if taken.version < 0:
         return {"outcome": taken.outcome, "reason": taken.reason, "newest": None}
     newest: dict[str, Any] = {"version": taken.version}
@@ -121,14 +124,27 @@ def show_outcome(taken: TakenRecord) -> dict[str, Any]:
     return {**shown, "reason": taken.reason} if taken.reason else shown
 
 
+def _show_member(member: TakenMember) -> dict[str, Any]:
+    shown: dict[str, Any] = {"object": member.object, "newest": None}
+    if member.version >= 0:
+        newest: dict[str, Any] = {"version": member.version}
+        if member.incarnation:
+            newest["incarnation"] = member.incarnation
+        newest["published_ms"] = member.published_ms if member.published_ms >= 0 else None
+        shown["newest"] = newest
+    return {**shown, "reason": member.reason} if member.reason else shown
+
+
 def _item(partition: MatcherPartition, prefix: str, offset: int, position: int) -> dict[str, Any]:
     taken = partition.engine.history.outcome(offset)
     if taken is None:
         read = f"the matcher has read up to offset {position - 1}"
         forgotten = f"{read}, and nothing of this record is remembered"
         return _unknown(offset, forgotten if offset < position else f"{read} so far")
-    if not taken.key.startswith(prefix):
+    if not taken.key.removeprefix(SET_PREFIX).startswith(prefix):
         return _unknown(offset, "the record is of another group")
+    if taken.members:
+        return {"offset": offset, **show_outcome(taken)}
     return {"offset": offset, "object": taken.key.removeprefix(prefix), **show_outcome(taken)}
 
 

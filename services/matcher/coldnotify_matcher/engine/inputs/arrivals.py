@@ -11,6 +11,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from coldnotify_schemas.atomic_sets import SET_PREFIX
 from coldnotify_schemas.channels import MessageHeaders, message_headers
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.names import InvalidName, check_object, parse_object_key
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _PREFIX = KEY_PREFIX.encode()
 _PREFIX_BYTES = len(_PREFIX)
+_SET_PREFIX = SET_PREFIX.encode()
 
 
 class ArrivalKind(Enum):
@@ -37,6 +39,8 @@ class ArrivalKind(Enum):
 
     OBJECT = auto()
     DESCRIPTION = auto()
+    SET = auto()
+    """Several objects of one group, as one."""
     MESSAGE = auto()
 
 
@@ -53,11 +57,11 @@ class Arrival:
     kind: ArrivalKind
     record: ObjectRecord
     text: str
-    """domain/group/object, without the prefix of a description."""
+    """domain/group/object, without the prefix of a description; of a set, its whole key."""
     domain: str
     group: str
     name: str
-    """The object's name. It is unchecked until `why_invalid` has returned ""."""
+    """The object's name; of a set, its ID. It is unchecked until `why_invalid` has returned ""."""
     readable: bool
     """True if its key is text."""
     home: int | None
@@ -71,13 +75,16 @@ class Arrival:
             key, self.readable = b"", False
         elif key.startswith(_PREFIX):
             key, self.kind = key[_PREFIX_BYTES:], ArrivalKind.DESCRIPTION
+        elif key.startswith(_SET_PREFIX):
+            self.kind = ArrivalKind.SET
         try:
             text = key.decode()
         except UnicodeDecodeError:
             text, self.readable = key.decode(errors="replace"), False
         self.text = text
         try:
-            self.domain, self.group, self.name = text.split("/", 2)
+            names = text.removeprefix(SET_PREFIX) if self.kind is ArrivalKind.SET else text
+            self.domain, self.group, self.name = names.split("/", 2)
             self.home = home_of(self.domain, self.group, door.partitions)
         except ValueError:  # InvalidName is a ValueError
             self.domain, _, rest = text.partition("/")
@@ -101,7 +108,8 @@ class Arrival:
                 check_object(self.name)
             else:
                 key = self.record.key
-                parse_object_key(key[len(_PREFIX) :] if key and self.kind is ArrivalKind.DESCRIPTION else key)
+                prefix = {ArrivalKind.DESCRIPTION: _PREFIX, ArrivalKind.SET: _SET_PREFIX}.get(self.kind, b"")
+                parse_object_key(key[len(prefix) :] if key else key)
         except InvalidName as error:
             return str(error)
         return ""
@@ -111,7 +119,7 @@ class Arrival:
         count."""
         record = self.record
         key, value, door = record.key, record.value, self._door
-        if record.since or record.decided:
+        if record.since or record.decided or record.decided_sets:
             return
         if self.home == door.partition and key is not None and value is not None:
             door.use_of(self.domain).publish(len(key) + len(value), high=record.urgent)

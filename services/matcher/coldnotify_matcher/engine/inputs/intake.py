@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from coldnotify_schemas.arrival_versions import arrival_version, checkpoint_of, is_by_arrival
+from coldnotify_schemas.atomic_sets import AtomicSet, DecidedSet
 from coldnotify_schemas.decisions import Decided, decided_of
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from coldnotify_schemas.records import (
@@ -19,13 +20,15 @@ from coldnotify_matcher.engine.inputs.arrivals import Arrival, ArrivalKind, Door
 from coldnotify_matcher.engine.inputs.checkpoints import LoadedCheckpoints, ReadRecord
 from coldnotify_matcher.engine.inputs.description_intake import DescriptionIntake
 from coldnotify_matcher.engine.inputs.removal_intake import RemovalIntake, read_removal
-from coldnotify_matcher.engine.inputs.undecided import Undecided, WaitingRecord
+from coldnotify_matcher.engine.inputs.set_intake import SetIntake
+from coldnotify_matcher.engine.inputs.undecided import TakenOut, Undecided, WaitingRecord
 from coldnotify_matcher.engine.objects.condition_rule import ConditionRule
 from coldnotify_matcher.engine.objects.history import History
 from coldnotify_matcher.engine.objects.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
+from coldnotify_matcher.engine.objects.set_rule import SetRule
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.telling.conflation import Conflation
+from coldnotify_matcher.engine.telling.conflation import Conflation, NewerMember
 from coldnotify_matcher.engine.writing.repairs import Repairs
 
 UNMADE_BYTES_MAX = 8192
@@ -54,6 +57,9 @@ class Intake:
         self.checkpoints = LoadedCheckpoints()
         self.conditions = ConditionRule(history)
         self._undecided = Undecided()
+        self.sets = SetIntake(
+            state, door, SetRule(self.conditions), self._undecided, conflation, repairs, self._merge_member
+        )
         self._descriptions = DescriptionIntake(state, conflation, repairs, removals)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
@@ -68,12 +74,18 @@ class Intake:
         arrival = Arrival(self._door, record)
         # While a partition is loaded, count the records after the predecessor's last commit: it has not counted them,
         # or only within its last second.
-        if not merged if state.live else 0 < state.replay_from <= record.offset:
+        counts = not merged if state.live else 0 < state.replay_from <= record.offset
+        if counts:
             arrival.count()
             if record.passed_over:
                 state.count("properties_passed_over", record.passed_over)
         if arrival.kind is ArrivalKind.DESCRIPTION:
             self._descriptions.on_arrival(arrival, now_ms, merged=merged)
+            return
+        if arrival.kind is ArrivalKind.SET:
+            self._release(self.sets.on_arrival(arrival, now_ms, merged=merged, counts=counts), now_ms)
+            if self._undecided.full:
+                self._release_rest(now_ms)
             return
         if not merged and not state.live:
             if arrival.text in self._undecided:
@@ -101,7 +113,11 @@ class Intake:
                 state.forget_if_idle(obj)
             return
         decided = self._decided(record) if record.decided else ()
-        if decided and record.value is None:
+        decided_sets: Sequence[DecidedSet] = ()
+        if record.decided_sets and not merged:
+            decided_sets, keys = self.sets.note_decided(record.decided_sets, record.offset)
+            self._release(keys, now_ms)
+        if (decided or decided_sets) and record.value is None:
             if not merged:
                 self._pass_over(obj, record)
                 self._durable(decided)
@@ -123,7 +139,7 @@ class Intake:
         if isinstance(said, ConditionalRecord):
             self._on_condition(obj, arrival, said, now_ms)
             return
-        if decided and not all(self.conditions.agrees(obj.key, one) for one in decided):
+        if not (all(self.conditions.agrees(obj.key, one) for one in decided) and self.sets.agrees(decided_sets)):
             # It is of a matcher that had lost the partition: what it says is in force is not.
             self._pass_over(obj, record)
             return
@@ -141,8 +157,8 @@ class Intake:
 
     def decide_rest(self, now_ms: int) -> None:
         """Decide, once the log is loaded, what nobody has decided. It is written down with the first step."""
-        for key in self._undecided.names():
-            self._release(key, now_ms, rest=True)
+        self._release_rest(now_ms)
+        self.sets.finish_load()
         self._state.at = None
 
     def _on_condition(self, obj: Obj, arrival: Arrival, said: ConditionalRecord, now_ms: int) -> None:
@@ -151,7 +167,7 @@ class Intake:
             return
         self._undecided.add(WaitingRecord(arrival, said))
         if self._undecided.full:
-            self._release(arrival.text, now_ms, rest=True)
+            self._release_rest(now_ms)
 
     def _wait(self, arrival: Arrival, now_ms: int) -> None:
         """Have a record wait for the decision about one before it, or take it in with those that it decides."""
@@ -164,19 +180,43 @@ class Intake:
                 said = None  # it is rejected in its turn
         waiting = WaitingRecord(arrival, said if isinstance(said, ConditionalRecord) else None)
         self._undecided.add(waiting, self._decided(record))
-        self._release(arrival.text, now_ms, rest=self._undecided.full)
+        keys = [arrival.text]
+        if record.decided_sets:
+            keys += self.sets.note_decided(record.decided_sets, record.offset)[1]
+        self._release(keys, now_ms)
+        if self._undecided.full:
+            self._release_rest(now_ms)
 
-    def _release(self, key: str, now_ms: int, *, rest: bool) -> None:
-        state = self._state
-        for (arrival, said), decided in self._undecided.take(key, all_of=rest):
-            obj, record = state.object_of(key), arrival.record
-            state.at = state.rules.topics.objects, record.offset
-            if said is None:
-                self._take(obj, arrival, now_ms, merged=False)
-            elif decided is None:
-                self._decide(obj, record, said, now_ms)
+    def _release(self, keys: Sequence[str], now_ms: int) -> None:
+        for key in keys:
+            for one in self._undecided.take(key):
+                self._take_out(one, now_ms)
+
+    def _release_rest(self, now_ms: int) -> None:
+        for one in self._undecided.take_rest():
+            self._take_out(one, now_ms)
+
+    def _take_out(self, one: TakenOut, now_ms: int) -> None:
+        """Have a record that waited be what was decided, or decide it."""
+        state, (arrival, said), decided = self._state, one.waiting, one.decided
+        record = arrival.record
+        state.at = state.rules.topics.objects, record.offset
+        if isinstance(said, AtomicSet):
+            if isinstance(decided, DecidedSet):
+                place = self.sets.keys_of(arrival, said).index(one.key)
+                obj = state.object_of(one.key)
+                self.sets.become(obj, place, said, decided, record, now_ms)
+                state.forget_if_idle(obj)
             else:
-                self._become(obj, record, said, decided, now_ms)
+                self.sets.decide(arrival, said, now_ms)
+            return
+        obj = state.object_of(one.key)
+        if said is None:
+            self._take(obj, arrival, now_ms, merged=False)
+        elif isinstance(decided, Decided):
+            self._become(obj, record, said, decided, now_ms)
+        else:
+            self._decide(obj, record, said, now_ms)
 
     def _decide(self, obj: Obj, record: ObjectRecord, said: ConditionalRecord, now_ms: int) -> None:
         decided = self.conditions.decide(obj, said, record)
@@ -260,6 +300,16 @@ class Intake:
         self._history.published(name, said.incarnation or 0, version, came_at, record.timestamp_ms)
         return True
 
+    def _merge_member(
+        self, obj: Obj, record: ObjectRecord, said: PublicRecord, version: int, now_ms: int
+    ) -> NewerMember | None:
+        """Merge a member of a set. Returns what is to be told of it, once all of them are merged."""
+        told: list[NewerMember] = []
+        self._merge(obj, record, said, version, now_ms, told=False, members=told)
+        if not self._state.live:
+            self.checkpoints.add(obj, record, said)
+        return told[0] if told else None
+
     def _merge(
         self,
         obj: Obj,
@@ -269,8 +319,10 @@ class Intake:
         now_ms: int,
         *,
         told: bool = True,
+        members: list[NewerMember] | None = None,
     ) -> None:
-        """Merge a version. `told`: its outcome may be told."""
+        """Merge a version. `told`: its outcome may be told. `members`: it is of a set; what is to be told of it is
+        added."""
         state, offset = self._state, record.offset
         outcome = self._history.taken(obj, said, version, offset, told=told)
         group, before = "", None
@@ -293,11 +345,15 @@ class Intake:
         urgent = self._is_urgent(obj, record, newer=newer)
         if group:
             changes = state.members.published(group, obj, before, offset)
-            if newer:
+            if newer and members is not None:
+                members.append(NewerMember(obj, changes))
+            elif newer:
                 self._conflation.publish(obj, offset, now_ms, changes, urgent=urgent)
             else:
                 # It may say that the same version is deleted, or that it is not.
                 self._conflation.described(group, obj.name, offset, now_ms, changes)
+        elif newer and members is not None:
+            members.append(NewerMember(obj, None))
         elif newer:
             self._conflation.publish(obj, offset, now_ms, urgent=urgent)
         self._repairs.look_at(obj)

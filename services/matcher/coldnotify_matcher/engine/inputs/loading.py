@@ -1,5 +1,8 @@
 """The loading of a partition by its owner: its state from the compacted topics, then the takeover."""
 
+from itertools import groupby
+from operator import attrgetter
+
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord, WillRecord
@@ -164,9 +167,10 @@ class Loading:
         if objects_committed is None:
             objects_committed = min((client.cursor + 1 for client in online), default=state.position)
         missed = [obj for obj in state.objects.made() if obj.subscribers and obj.offset >= objects_committed]
-        for obj in sorted(missed, key=lambda obj: obj.offset):
-            state.at = state.rules.topics.objects, obj.kept_offset
-            self._conflation.fan_out(obj, now_ms)
+        for _, alike in groupby(sorted(missed, key=attrgetter("offset")), key=attrgetter("offset")):
+            objects = list(alike)
+            state.at = state.rules.topics.objects, objects[0].kept_offset
+            self._conflation.fan_out(objects, now_ms)
         state.at = None
         for obj in state.objects.made():
             self._repairs.look_at(obj)

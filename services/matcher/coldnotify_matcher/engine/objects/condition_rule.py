@@ -9,12 +9,15 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from coldnotify_schemas.arrival_versions import arrival_version
+from coldnotify_schemas.atomic_sets import has_condition
 from coldnotify_schemas.decisions import REPEATS_OFFSETS_MAX, ConditionVerdict, Decided
 from coldnotify_schemas.records import ConditionalRecord
 
 from coldnotify_matcher.engine.objects.history import History, TakenRecord, same_content
 from coldnotify_matcher.engine.objects.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
+
+_PERHAPS_BEFORE = f"a record with this id may have been published more than {REPEATS_OFFSETS_MAX} offsets ago"
 
 
 class _Known(NamedTuple):
@@ -46,15 +49,12 @@ class ConditionRule:
         first = self._by_id.get((obj.key, said.id)) if said.id is not None else None
         if first is not None and offset - first.offset <= REPEATS_OFFSETS_MAX:
             return first._replace(offset=offset, again=True)
-        if said.if_changed and _says_the_same(obj, said, record):
-            return Decided(offset, ConditionVerdict.SAME)
-        version = arrival_version(obj.version, record.timestamp_ms) if said.version is None else said.version
-        if not _holds(obj, said):
-            lost = ConditionVerdict.UNKNOWN if self._may_have_held(obj, said, offset) else ConditionVerdict.LOST
-            return Decided(offset, lost)
-        if version <= obj.version:
-            return Decided(offset, ConditionVerdict.LOST)
-        return Decided(offset, ConditionVerdict.WON, version, obj.incarnation)
+        decided = verdict_of(obj, said, record)
+        if decided.verdict is not ConditionVerdict.LOST or said.id is None or _holds(obj, said):
+            return decided
+        if self.may_have_held(obj, said, offset):
+            return decided._replace(verdict=ConditionVerdict.UNKNOWN)
+        return decided
 
     def note(self, obj: Obj, said: ConditionalRecord, record: ObjectRecord, decided: Decided) -> None:
         """Remembers what was decided of a record, which the object has merged if it is a version."""
@@ -69,7 +69,7 @@ class ConditionRule:
             found = self._by_id.get((obj.key, said.id))
             if found is None or offset - found.offset > REPEATS_OFFSETS_MAX:
                 self._by_id[obj.key, said.id] = decided
-        self._awaited[offset] = taken
+        self.await_durable(taken)
         self._forget(offset)
 
     def note_created(self, key: str, offset: int) -> None:
@@ -86,9 +86,21 @@ class ConditionRule:
 
     def durable(self, decided: Decided) -> None:
         """Notes that this decision is in the log: its outcome may be told."""
-        taken = self._awaited.pop(decided.offset, None)
+        self.durable_at(decided.offset)
+
+    def await_durable(self, taken: TakenRecord) -> None:
+        """Keeps an outcome until its decision is durable."""
+        self._awaited[taken.offset] = taken
+
+    def durable_at(self, offset: int) -> None:
+        """Notes that what was decided of the record at this offset is in the log: its outcome may be told."""
+        taken = self._awaited.pop(offset, None)
         if taken is not None:
             self._history.remember(taken)
+
+    def drop_awaited(self, offset: int) -> None:
+        """Drops an outcome that nobody can ask for any more."""
+        self._awaited.pop(offset, None)
 
     def awaits(self, offset: int) -> bool:
         """Returns true if the record at this offset is decided, and its outcome is told soon. For any thread."""
@@ -97,17 +109,19 @@ class ConditionRule:
     def _forget(self, offset: int) -> None:
         while self._known and next(iter(self._known)) < offset - REPEATS_OFFSETS_MAX:
             old, known = self._known.popitem(last=False)
-            self._awaited.pop(old, None)
+            self.drop_awaited(old)
             if known.id is not None and (found := self._by_id.get((known.key, known.id))) and found.offset == old:
                 del self._by_id[known.key, known.id]
 
-    def _may_have_held(self, obj: Obj, said: ConditionalRecord, offset: int) -> bool:
-        """Returns true if the condition may have held for a record with the same id that is not remembered."""
-        if said.id is None:
-            return False
+    def may_have_held(self, obj: Obj, said: ConditionalRecord, offset: int) -> bool:
+        """Returns true if what does not hold now may have held for a record with the same id that is not
+        remembered."""
         remembered_from = max(self.known_from, offset - REPEATS_OFFSETS_MAX)
         if not remembered_from:
             return False
+        if not has_condition(said):
+            below = obj.incarnation, (said.version or 0) - 1
+            return self._history.outdone_at(obj.key, below) < remembered_from
         if said.if_version is None:
             return self._created.get(obj.key, UNKNOWN) < remembered_from
         if obj.version != UNKNOWN and said.if_version >= obj.version:
@@ -115,6 +129,34 @@ class ConditionRule:
         named = obj.incarnation, said.if_version
         outdone_at = UNKNOWN if obj.version == UNKNOWN else self._history.outdone_at(obj.key, named)
         return outdone_at < remembered_from
+
+
+def verdict_of(obj: Obj, said: ConditionalRecord, record: ObjectRecord) -> Decided:
+    """Returns what is decided of this version, by what the records before it have made of the object alone.
+
+    Without a condition its version has to be above the newest. Pure.
+    """
+    offset = record.offset
+    if said.if_changed and _says_the_same(obj, said, record):
+        return Decided(offset, ConditionVerdict.SAME)
+    version = arrival_version(obj.version, record.timestamp_ms) if said.version is None else said.version
+    if not _holds(obj, said) or version <= obj.version:
+        return Decided(offset, ConditionVerdict.LOST)
+    return Decided(offset, ConditionVerdict.WON, version, obj.incarnation)
+
+
+def why_lost(said: ConditionalRecord, *, undecidable: bool = False) -> str:
+    """Returns the reason for a version that is not published, beginning with the field."""
+    if not has_condition(said):
+        if undecidable:
+            return f"version: is not above the newest, and {_PERHAPS_BEFORE}"
+        return "version: is not above the newest"
+    if undecidable:
+        return f"{said.condition}: does not hold, and {_PERHAPS_BEFORE}"
+    words = "the object is there" if said.if_absent else "another version is the newest"
+    if said.if_changed:
+        words = "its version is not above the newest"
+    return f"{said.condition}: {words}"
 
 
 def _holds(obj: Obj, said: ConditionalRecord) -> bool:
@@ -139,11 +181,5 @@ def _outcome_of(said: ConditionalRecord, decided: Decided) -> tuple[str, str]:
         case ConditionVerdict.SAME:
             return "repeated", ""
         case ConditionVerdict.UNKNOWN:
-            return "undecidable", (
-                f"{said.condition}: does not hold, and a record with this id may have been published more than "
-                f"{REPEATS_OFFSETS_MAX} offsets ago"
-            )
-    words = "the object is there" if said.if_absent else "another version is the newest"
-    if said.if_changed:
-        words = "its version is not above the newest"
-    return "refused", f"{said.condition}: {words}"
+            return "undecidable", why_lost(said, undecidable=True)
+    return "refused", why_lost(said)

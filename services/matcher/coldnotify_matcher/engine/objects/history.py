@@ -59,6 +59,18 @@ class RejectedObject(NamedTuple):
     reason: str
 
 
+class TakenMember(NamedTuple):
+    """One member of a set, and the newest version of its object once the set was taken in."""
+
+    object: str
+    incarnation: int
+    version: int
+    """-1: it has none, or none that is known."""
+    published_ms: int
+    reason: str = ""
+    """The reason why the set is refused because of it; "": it is not."""
+
+
 class TakenRecord(NamedTuple):
     """One record and its outcome. The first five are those of a publish, after its object's key."""
 
@@ -72,6 +84,8 @@ class TakenRecord(NamedTuple):
     outcome: str
     reason: str = ""
     """The reason why it was rejected."""
+    members: tuple[TakenMember, ...] = ()
+    """The members of a set, in order; its key and version are no object's."""
 
 
 class History:

@@ -72,3 +72,7 @@ class ObjectRecord(Protocol):
     @property
     def decided(self) -> tuple[bytes, ...]:
         """The decisions about conditional records in its headers."""
+
+    @property
+    def decided_sets(self) -> tuple[bytes, ...]:
+        """The decisions about sets in its headers."""

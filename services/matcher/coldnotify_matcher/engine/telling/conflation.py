@@ -16,8 +16,9 @@ A publish that may leave by its interval may have to wait longer, because its te
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from coldnotify_matcher.engine.clients.memberships import Changes
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
@@ -27,6 +28,14 @@ from coldnotify_matcher.engine.rules.tuning import Tuning
 from coldnotify_matcher.engine.telling.awaited_messages import AwaitedMessages
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.thinning import Thinning
+
+
+class NewerMember(NamedTuple):
+    """A member of a set that has become newer."""
+
+    obj: Obj
+    changes: Changes | None
+    """The changes of sets of queries that it leads to; None: nobody has registered a query in its group."""
 
 
 class Tuned:
@@ -112,14 +121,28 @@ class Conflation:
         else:
             self._fan_out(obj, now_ms, interval_ms, tuned)
 
+    def publish_set(self, members: Sequence[NewerMember], offset: int, now_ms: int) -> None:
+        """Fan out the members of a set, at `offset`, at once: none may be told without the others. Held publishes of
+        these objects are older."""
+        for obj, _ in members:
+            self._awaited.begin(obj, now_ms)
+            self._release_all(obj)
+            self._note_fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
+        complete = min(offset, self.floor - 1)
+        self._index.fan_out_set([(obj, changes) for obj, changes in members], now_ms, complete=complete)
+
     def described(self, group: str, name: str, offset: int, now_ms: int, changes: Changes) -> None:
         """Send the changes of sets that the object's new description, at `offset`, leads to."""
         if changes or self._state.members.describes:
             self._index.tell(group, name, now_ms, changes, offset=offset, complete=min(offset, self.floor - 1))
 
-    def fan_out(self, obj: Obj, now_ms: int) -> None:
-        """Fan out at once, whatever left before: a takeover must not wait."""
-        self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
+    def fan_out(self, objects: Sequence[Obj], now_ms: int) -> None:
+        """Fan out at once, whatever left before: a takeover must not wait. `objects`: those whose newest versions have
+        one offset, as members of a set have."""
+        for obj in objects:
+            self._note_fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
+        complete = min(objects[0].offset, self.floor - 1)
+        self._index.fan_out_set([(obj, None) for obj in objects], now_ms, complete=complete)
 
     def forget(self, obj: Obj) -> None:
         """Drop held publishes of the object, which is removed."""
@@ -220,9 +243,12 @@ class Conflation:
         *,
         urgent: bool = False,
     ) -> None:
+        self._note_fan_out(obj, now_ms, interval_ms, tuned)
+        complete = min(obj.offset, self.floor - 1)
+        self._index.fan_out(obj, now_ms, complete=complete, changes=changes, urgent=urgent)
+
+    def _note_fan_out(self, obj: Obj, now_ms: int, interval_ms: int, tuned: Tuned | None) -> None:
         if interval_ms:
             self._until_ms[obj] = now_ms + interval_ms
         if tuned is not None:
             tuned.told.update(self._index.gateways(obj))
-        complete = min(obj.offset, self.floor - 1)
-        self._index.fan_out(obj, now_ms, complete=complete, changes=changes, urgent=urgent)

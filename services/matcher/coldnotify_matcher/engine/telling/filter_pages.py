@@ -47,7 +47,7 @@ class FilterPages:
         state, answers = self._state, session.filter_answers
         reached = min(answer.at for answer in answers.owed.values())
         for looked, (name, offset) in enumerate(state.filtered.order(client.group_key).above(reached)):
-            if looked >= LOOKED_AT_A_PAGE_MAX:
+            if looked >= LOOKED_AT_A_PAGE_MAX and offset != reached:
                 answers.tell(reached)
                 return False
             asking = [
@@ -58,10 +58,9 @@ class FilterPages:
             if asking and self._is_answer(client, asking, obj := self._object(client, name)):
                 newest = obj.newest(now_ms, answer=True)
                 newest.answers.extend(one.hash for one in asking)
-                if not room.take(newest.ByteSize()):
+                if not self._put(page, newest, room, offset, reached):
                     answers.tell(reached)
                     return False
-                page.newest.append(newest)
             reached = offset
         answers.end(state.position - 1)
         state.count("filters_answered", len(answers.ended))
@@ -74,15 +73,25 @@ class FilterPages:
     ) -> bool:
         stream = session.objects
         for looked, (name, offset) in enumerate(self._state.filtered.order(client.group_key).above(stream.cursor)):
-            if looked >= LOOKED_AT_A_PAGE_MAX:
+            if looked >= LOOKED_AT_A_PAGE_MAX and offset != stream.cursor:
                 return False
             obj = self._lacked(client, session, name, offset)
-            if obj is not None:
-                newest = obj.newest(now_ms)
-                if not room.take(newest.ByteSize()):
-                    return False
-                page.newest.append(newest)
+            if obj is not None and not self._put(page, obj.newest(now_ms), room, offset, stream.cursor):
+                return False
             stream.cover(offset)
+        return True
+
+    @staticmethod
+    def _put(page: internal_pb2.Page, newest: internal_pb2.Newest, room: PageRoom, offset: int, reached: int) -> bool:
+        """Put it in, if it fits; also if not, where `reached`, the offset before it, is its own: those of one offset,
+        as of a set, go together."""
+        size_bytes = newest.ByteSize()
+        if offset != reached and not room.has(size_bytes):
+            return False
+        room.add(size_bytes)
+        if page.newest and page.newest[-1].offset == newest.offset:
+            page.newest[-1].behind = 1  # its client lacks this one
+        page.newest.append(newest)
         return True
 
     def _lacked(self, client: RegisteredClient, session: EngineSession | None, name: str, offset: int) -> Obj | None:

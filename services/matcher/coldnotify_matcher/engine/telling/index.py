@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from coldnotify_schemas import internal_pb2
 
@@ -61,20 +61,63 @@ class Index:
         by_name = sum(len(subscribers.numbers) for subscribers in obj.subscribers.values())
         return by_name + sum(len(list(hearers)) for _, hearers in self._hearers(obj))
 
+    def fan_out_set(self, members: Sequence[tuple[Obj, Changes | None]], now_ms: int, *, complete: int) -> None:
+        """Send the newest versions of objects that have one offset, each with its changes of sets of queries, if any.
+
+        Each session may pass the offset with the last version that it is sent, and not before.
+        """
+        if len(members) == 1:
+            ((obj, changes),) = members
+            self.fan_out(obj, now_ms, complete=complete, changes=changes)
+            return
+        later: dict[GatewayView, set[int]] = {}
+        following: list[dict[GatewayView, set[int]]] = []
+        for obj, changes in reversed(members):
+            hearing = self._hearing(obj, changes)
+            following.append({gateway: numbers & later.get(gateway, set()) for gateway, numbers in hearing.items()})
+            for gateway, numbers in hearing.items():
+                later.setdefault(gateway, set()).update(numbers)
+        for (obj, changes), more in zip(members, reversed(following), strict=True):
+            self.fan_out(obj, now_ms, complete=complete, changes=changes, following=more)
+
+    def _hearing(self, obj: Obj, changes: Changes | None) -> dict[GatewayView, set[int]]:
+        """Returns the live sessions that are sent the object's newest version, or these changes."""
+        spared = self._spared(obj)
+        hearing = dict(self._sessions(obj))
+        if spared is not None and spared.gateway in hearing:
+            hearing[spared.gateway].discard(spared.number)
+        told = self._state.members.differences(changes) if changes else {}
+        for gateway, by_number in told.items():
+            hearing.setdefault(gateway, set()).update(by_number)
+        return hearing
+
+    def _spared(self, obj: Obj) -> EngineSession | None:
+        """Returns the session that has published the version itself, if it is not to be told."""
+        if obj.source is None:
+            return None
+        source = self._state.clients.get(obj.key[: len(obj.key) - len(obj.name)] + obj.source)
+        if source is not None and (not source.kept or self._filtered.spares(source, obj)):
+            return source.session
+        return None
+
     def fan_out(
-        self, obj: Obj, now_ms: int, *, complete: int, changes: Changes | None = None, urgent: bool = False
+        self,
+        obj: Obj,
+        now_ms: int,
+        *,
+        complete: int,
+        changes: Changes | None = None,
+        urgent: bool = False,
+        following: Mapping[GatewayView, Collection[int]] = NOBODY,
     ) -> None:
         """Send an object's newest version to the sessions that are in the index for it.
 
         `complete`: the offset at or below which nothing is held back from them any more, at most the object's own.
         `changes`: changes of sets that the version leads to. `urgent`: it is of high priority, so that sessions that
-        are receiving pages get it, too; the changes of their sets come in the pages.
+        are receiving pages get it, too; the changes of their sets come in the pages. `following`: sessions that are
+        sent more of this offset.
         """
-        spared = None
-        if obj.source is not None:
-            source = self._state.clients.get(obj.key[: len(obj.key) - len(obj.name)] + obj.source)
-            if source is not None and (not source.kept or self._filtered.spares(source, obj)):
-                spared = source.session
+        spared = self._spared(obj)
         if not self._groups.any and not (self._filtered.any and self._filtered.heard(obj)):
             for gateway, subscribers in list(obj.subscribers.items()):
                 subscribers.remove_gone(gateway)
@@ -86,7 +129,7 @@ class Index:
                     numbers = array("I", [number for number in numbers if number != spared.number])
                     if not numbers:
                         continue
-                self._send(gateway, obj, numbers, now_ms, complete, urgent=urgent)
+                self._send_in_parts(gateway, obj, numbers, now_ms, complete, following, urgent=urgent)
             if urgent:
                 self._tell_catching(obj, spared, now_ms, complete)
             return
@@ -99,11 +142,12 @@ class Index:
             if numbers and urgent:
                 self._send_urgent(gateway, obj, numbers, now_ms, complete)
             elif numbers:
-                self._send(gateway, obj, numbers, now_ms, complete)
+                self._send_in_parts(gateway, obj, numbers, now_ms, complete, following)
         if urgent:
             self._tell_catching(obj, spared, now_ms, complete)
         if told:
-            self._tell(obj.key[: -len(obj.name) - 1], obj.name, told, now_ms, obj.offset, complete, publish=True)
+            group = obj.key[: -len(obj.name) - 1]
+            self._tell(group, obj.name, told, now_ms, obj.offset, complete, publish=True, staying=following)
 
     def tell(self, group: str, name: str, now_ms: int, changes: Changes, *, offset: int, complete: int) -> None:
         """Send the changes of sets that an object's new description, at `offset`, leads to, and the description to
@@ -201,6 +245,29 @@ class Index:
             if told:
                 yield gateway, told
 
+    def _send_in_parts(
+        self,
+        gateway: GatewayView,
+        obj: Obj,
+        numbers: array[int],
+        now_ms: int,
+        complete: int,
+        following: Mapping[GatewayView, Collection[int]],
+        *,
+        urgent: bool = False,
+    ) -> None:
+        """Send to these sessions; those that are sent more of this offset may not pass it yet."""
+        more = following.get(gateway)
+        if not more:
+            self._send(gateway, obj, numbers, now_ms, complete, urgent=urgent)
+            return
+        for part, up_to in (
+            (array("I", [number for number in numbers if number in more]), min(complete, obj.offset - 1)),
+            (array("I", [number for number in numbers if number not in more]), complete),
+        ):
+            if part:
+                self._send(gateway, obj, part, now_ms, up_to, urgent=urgent)
+
     def _send(
         self,
         gateway: GatewayView,
@@ -252,7 +319,7 @@ class Index:
     ) -> None:
         """Send one frame to each session, which carries `complete` once it contains all that the change leads to.
 
-        `staying`: sessions that receive the object's description after it.
+        `staying`: sessions that receive more of this offset after it.
         """
         members, now_ms = self._state.members, self._state.expires_ms(now_ms)
         for gateway, by_number in told.items():

@@ -12,6 +12,7 @@ A client whose set is kept has filters alone: `filter_pages` fills its pages.
 
 from collections.abc import Iterable
 from itertools import zip_longest
+from operator import attrgetter
 
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import sets_digest
@@ -26,6 +27,7 @@ from coldnotify_matcher.engine.telling.filter_pages import FilterPages
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.lacking import lacking_of_queries
 from coldnotify_matcher.engine.telling.query_answers import QueryAnswers
+from coldnotify_matcher.engine.telling.whole_groups import say_completeness, whole_groups
 
 PAGE_BYTES_MAX = 64 * 1024
 """Maximum size of one page, and its size if the gateway names none. It bounds the data under way, so that the newest
@@ -130,7 +132,7 @@ class Paging:
         if client.kept:
             return self._filters.fill(page, client, session, room, now_ms)
         stream, answers = session.objects, session.answers
-        lacking = sorted(client.lacking(stream.cursor), key=lambda obj: obj.offset)
+        lacking = sorted(client.lacking(stream.cursor), key=attrgetter("offset"))
         if answers.objects:
             in_turn = set(lacking)
             for obj in [obj for obj in answers.objects if obj not in in_turn and client.interested(obj)]:
@@ -143,13 +145,15 @@ class Paging:
             if not self._answers.fill(page, client, session, room, now_ms):
                 return False
             return self._fill_with_queries(page, client, session, lacking, room, now_ms)
-        for obj in lacking:
-            newest = obj.newest(now_ms)
-            if not room.take(newest.ByteSize()):
+        for group in whole_groups(lacking, _span):
+            entries = [obj.newest(now_ms) for obj in group.entries]
+            say_completeness(entries, group.begin, group.end)
+            if not room.take_all([entry.ByteSize() for entry in entries]):
                 return False
-            page.newest.append(newest)
-            stream.cover(obj.offset)
-            answers.told(obj)
+            page.newest.extend(entries)
+            stream.cover(group.end)
+            for obj in group.entries:
+                answers.told(obj)
         return True
 
     def _fill_with_queries(
@@ -184,3 +188,7 @@ class Paging:
                 answers.told(item.obj)
         answers.told_changes()
         return True
+
+
+def _span(obj: Obj) -> tuple[int, int]:
+    return obj.offset, obj.offset
