@@ -85,7 +85,7 @@ class MqttDevices:
                 self.of(event.client).grant(event.id, event.codes, event.t)
             case MqttUnsubscribe():
                 for text in event.filters:
-                    self.of(event.client).filters.pop(text, None)
+                    self.of(event.client).unsubscribe(text)
             case MqttTold():
                 self._on_told(event)
             case MqttAcknowledge():

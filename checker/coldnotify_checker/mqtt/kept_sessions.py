@@ -158,6 +158,8 @@ class CheckedDevice:
     filters: dict[str, GrantedFilter] = field(default_factory=dict)
     asked: dict[int, list[MqttFilter]] = field(default_factory=dict)
     """By the id of a SUBSCRIBE without its SUBACK."""
+    unheard: dict[str, MqttFilter] = field(default_factory=dict)
+    """By their texts: filters that may be held all the same, as their SUBACK did not come, or that were ended."""
     last_connect: MqttConnect | None = None
     """The CONNECT of the last connection that was let in."""
     unanswered: MqttConnect | None = None
@@ -191,6 +193,12 @@ class CheckedDevice:
         """Returns its filters that fit a topic, if MQTT can say that."""
         topic = name.split("/", 2)[2]
         return [held for text, held in self.filters.items() if fits(text, topic)] if can_be_said(topic) else []
+
+    def retains(self, name: str) -> bool:
+        """Returns true if a version may be told with the retain flag otherwise than in answer to a SUBSCRIBE."""
+        topic = name.split("/", 2)[2]
+        unheard = (one.retain_as_published for text, one in self.unheard.items() if fits(text, topic))
+        return any(held.options.retain_as_published for held in self.fitting(name)) or any(unheard)
 
     def is_owed(self, one: TopicPublish, held: GrantedFilter, by: int) -> bool:
         """Returns true if a publication has to be told for a filter that fits, by the time `by`."""
@@ -237,6 +245,7 @@ class CheckedDevice:
 
     def _forget(self) -> None:
         self.filters.clear()
+        self.unheard.clear()
         self.known.clear()
         self.seen.clear()
         self.had.clear()
@@ -247,6 +256,7 @@ class CheckedDevice:
     def end(self, event: MqttDisconnected) -> None:
         """The connection ended: what was not acknowledged is not had."""
         connect, self.connect = self.connect, None
+        self.unheard |= {one.filter: one for filters in self.asked.values() for one in filters}
         self.asked.clear()
         connection = self.connection
         if connection is None or connection.connect is not connect:
@@ -285,6 +295,12 @@ class CheckedDevice:
                 continue
             answered = options.retain_handling in (_ALWAYS, _IF_NEW)
             self.filters[options.filter] = GrantedFilter(options, code, t, 0 if answered else t, t)
+
+    def unsubscribe(self, text: str) -> None:
+        """An UNSUBSCRIBE is sent: what is on its way is told by the filter."""
+        held = self.filters.pop(text, None)
+        if held is not None:
+            self.unheard[text] = held.options
 
     # --- what it is told
 

@@ -49,7 +49,7 @@ class TopicVersions:
                 self._verdict.add(
                     "M3", f"{device.client} was told {words(told)} twice in the same connection", (before, told)
                 )
-        elif told.retain and not any(held.options.retain_as_published for held in device.fitting(name)):
+        elif told.retain and not device.retains(name):
             self._is_answer(connection, told)
         device.tell_version(told)
 

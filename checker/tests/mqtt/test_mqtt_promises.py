@@ -30,6 +30,9 @@ from coldnotify_checker.mqtt.kept_sessions import CheckedDevice, GrantedFilter
 from coldnotify_checker.mqtt.topic_publishes import TopicPublish
 from coldnotify_testkit.mqtt_story import GROUP, NOTHING, TOPICS, MqttStory, will
 
+NEVER_SENT = MqttFilter(filter="#", retain_as_published=True, retain_handling=2)
+"""Retained messages are not sent on subscribing."""
+
 
 def subscribed(filter_: str = "room/#", **options: Any) -> MqttStory:
     """A panel whose session is kept, and a sensor."""
@@ -457,6 +460,18 @@ FINE: dict[str, Callable[[], MqttStory]] = {
         MqttStory().connects("sensor").retains("room/light", "on").connects()
         .say(MqttSubscribe(client=f"{GROUP}/panel", id=1, filters=[MqttFilter(filter="room/#", qos=1)]))
         .ends("crash").connects(present=True).told("room/light", "on", version=1, retain=True).finish()
+    ),
+    "a version by a filter that is being ended, and then in answer to a SUBSCRIBE": lambda: (
+        subscribed(retain_as_published=True, retain_handling=2).ends().retains("room/light", "on")
+        .connects(present=True)
+        .say(MqttUnsubscribe(client=f"{GROUP}/panel", filters=["room/#"])).subscribes("room/light")
+        .told("room/light", "on", version=1, retain=True).told("room/light", "on", version=1, retain=True).finish()
+    ),
+    "a version by a filter without its SUBACK, and then in answer to a SUBSCRIBE": lambda: (
+        MqttStory().connects("sensor").connects()
+        .say(MqttSubscribe(client=f"{GROUP}/panel", id=1, filters=[NEVER_SENT]))
+        .ends("crash").retains("room/light", "on").connects(present=True).subscribes("room/light")
+        .told("room/light", "on", version=1, retain=True).told("room/light", "on", version=1, retain=True).finish()
     ),
     "a will, once, of a device that crashed": lambda: (
         subscribed().connects("lamp", will=will("room/alive", "no")).ends("crash", "lamp")

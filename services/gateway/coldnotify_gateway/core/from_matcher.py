@@ -153,6 +153,8 @@ class FromMatcher:
                 # Its client has had its Welcome and would keep using a void cursor. Its next Welcome replaces it.
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, "its cursor is void", now_s)
             session.objects.begin_epoch(opened.epoch)
+            if session.device is not None:
+                session.device.forget_answers()
         if session.device is not None and not session.device.connected:
             session.begin_kept(opened)
         describes = bool(opened.kinds & KINDS_DESCRIPTIONS)

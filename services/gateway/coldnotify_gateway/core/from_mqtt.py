@@ -344,6 +344,8 @@ class FromDevice:
             request = asking.open.pop(answered.request)
             refused = {one.interest for one in answered.refused}
             there = set(answered.there)
+            if request.register is not None:
+                device.begin_answers(one.text for one in request.register.interests)
             for text in asking.codes:
                 if asking.unsubscribes and request.unregister is not None and filter_hash(text) in there:
                     asking.codes[text] = ReasonCode.NO_SUBSCRIPTION_EXISTED

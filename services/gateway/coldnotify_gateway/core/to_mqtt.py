@@ -131,9 +131,10 @@ class ToDevice:
             filters: _Filters = device.filters.named(newest.answers)
             if not filters or newest.deleted or not newest.HasField("version") or left_ms == 0:
                 return
+            is_first = device.take_answer(filters, newest.offset)
             if not row.take_offset(newest.offset, NONE):
-                if not device.subscribed_by(filters):
-                    return  # the SUBSCRIBE was on a connection before, and on this one it is told already
+                if not (is_first and device.subscribed_by(filters)):
+                    return  # told on this connection, and no SUBSCRIBE since, or none on it, asks for it
             elif newest.offset > session.objects.acked:
                 # It was published since: it is not told again by the other filters that fit it.
                 filters = device.filters.fitting(newest.name)

@@ -5,7 +5,7 @@ from weakref import WeakValueDictionary
 import pytest
 from coldnotify_gateway.core import Identified, SendAll
 from coldnotify_gateway.core.stream import NONE, Stage
-from coldnotify_schemas.internal_pb2 import CompleteStream, Entry, Item, Newest, Page
+from coldnotify_schemas.internal_pb2 import Answered, CompleteStream, Entry, Item, Newest, Page
 from coldnotify_schemas.mqtt.packets import ConnAck, PubAck, Publish, SubAck, Subscribe, TopicSubscription
 from coldnotify_schemas.mqtt.properties import Properties, property_bytes
 from coldnotify_schemas.mqtt.reasons import ReasonCode
@@ -504,3 +504,17 @@ def test_streams_that_are_live_with_a_page_of_objects(bench: MqttBench) -> None:
     assert session.channels.complete == 25
     assert session.objects.acked > NONE
     assert wire.packets() == []
+
+
+def test_a_matcher_that_takes_over_tells_nothing_of_an_answer_a_second_time(bench: MqttBench) -> None:
+    wire, session = lamp(bench, "#")
+
+    def answers(*offsets: int) -> int:
+        newest = [a_version(f"a{offset}", 1, offset, b"x", answers=["#"]) for offset in offsets]
+        bench.inbox(Item(answered=Answered(session=session.number, newest=newest)))
+        return len(wire.publishes())
+
+    assert answers(3, 6) == 2
+    assert answers(3, 6, 8) == 1
+    bench.subscribe(wire, session, "#")
+    assert answers(3, 6, 8) == 3

@@ -27,6 +27,7 @@ from coldnotify_gateway.core.mqtt.device_wills import said_will
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, HeldFilter, HeldFilters
 from coldnotify_gateway.core.mqtt.received import ReceivedPublishes
 from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias, DeviceAliases, group_aliases
+from coldnotify_gateway.core.stream import NONE
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Frame
 
@@ -71,6 +72,7 @@ class MqttSide:
 
     __slots__ = (
         "_aliases",
+        "_answered",
         "_last_request",
         "_publishes",
         "_reason",
@@ -127,6 +129,8 @@ class MqttSide:
         self.filters: HeldFilters = NO_FILTERS
         self.subscribed: HeldFilters = NO_FILTERS
         """The filters for which a SUBSCRIBE came on this connection."""
+        self._answered: dict[str, int] | None = None
+        """By filter, the offset up to which its answer has come on this connection. Made for the first answer."""
         self.deliveries = Deliveries()
         self.asking: list[SubscribeAsked] = []
         self._publishes: DevicePublishes | None = None
@@ -295,6 +299,28 @@ class MqttSide:
     def subscribed_by(self, filters: Iterable[HeldFilter]) -> bool:
         """Returns true if a SUBSCRIBE for one of these filters came on this connection."""
         return any(one.text in self.subscribed.by_text for one in filters)
+
+    def begin_answers(self, texts: Iterable[str]) -> None:
+        """Notes that answers to these filters come from the beginning: a SUBSCRIBE for them is handled."""
+        if self._answered:
+            for text in texts:
+                self._answered.pop(text, None)
+
+    def take_answer(self, filters: Iterable[HeldFilter], offset: int) -> bool:
+        """Notes that a version at this offset answers these filters. Returns false if the same answer to each of them
+        had it already: a matcher that takes over answers from the beginning what was not acknowledged.
+        """
+        answered = self._answered
+        if answered is None:
+            answered = self._answered = {}
+        new = [one.text for one in filters if answered.get(one.text, NONE) < offset]
+        for text in new:
+            answered[text] = offset
+        return bool(new)
+
+    def forget_answers(self) -> None:
+        """Notes that offsets are those of another log from now on."""
+        self._answered = None
 
     def expire_after(self, expiry_s: int) -> None:
         """Changes how long its set outlives the session."""
