@@ -206,6 +206,8 @@ class CheckedDevice:
             return False
         if one.t < (held.versions_from if one.retained else held.messages_from) or one.expired(by):
             return False
+        if one.retained and one.deletes and one.t < held.since:
+            return False  # the answer to a SUBSCRIBE says what is there
         if not one.qos and self.connect is not None and one.t < self.connect.t:
             # An earlier connection of it, whose death the service had not noticed, may have taken it.
             return False

@@ -461,6 +461,11 @@ FINE: dict[str, Callable[[], MqttStory]] = {
         .say(MqttSubscribe(client=f"{GROUP}/panel", id=1, filters=[MqttFilter(filter="room/#", qos=1)]))
         .ends("crash").connects(present=True).told("room/light", "on", version=1, retain=True).finish()
     ),
+    "a deletion before the SUBSCRIBE": lambda: (
+        subscribed().retains("room/light", "on").told("room/light", "on", version=1)
+        .say(MqttUnsubscribe(client=f"{GROUP}/panel", filters=["room/#"])).retains("room/light", {"base64": ""})
+        .subscribes("room/light").finish()
+    ),
     "a version by a filter that is being ended, and then in answer to a SUBSCRIBE": lambda: (
         subscribed(retain_as_published=True, retain_handling=2).ends().retains("room/light", "on")
         .connects(present=True)
