@@ -66,6 +66,10 @@ def test_so_it_is_where_messages_are_looked_through_as_for_who_has_thousands_of_
     run(examples(0.2), RUNS)
 
 
+def test_a_new_channel_in_a_set_of_another_log_may_be_said_to_be_lost_up_to_what_retention_removed() -> None:
+    run(1, 6_723)
+
+
 def test_patterns_are_told_every_message() -> None:
     for number in range(RUNS):
         run(1, number, patterns=True)
