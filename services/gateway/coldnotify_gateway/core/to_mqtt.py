@@ -255,7 +255,9 @@ class _OneForMany:
         self._traceparent = fan_out.traceparent
         self._manners: dict[int, tuple[_Filters, Manner]] = {}
         self._versions: dict[int, Due] = {}
-        self._frames: dict[tuple[ProtocolVersion, Manner, str, int, int, Alias], tuple[Frame, list[Peer]]] = {}
+        self._frames: dict[
+            tuple[ProtocolVersion, Manner, tuple[str, ...], int, int, Alias], tuple[Frame, list[Peer]]
+        ] = {}
         self.deliveries = 0
         self.sent_bytes = 0
 
@@ -379,7 +381,7 @@ def _due_of(entry: Entry, filters: _Filters, device: MqttSide, complete: int) ->
         topic=message.name,
         payload=message.payload,
         manner=manner(filters, retain=retained and _retains(filters), qos_max=_qos_of(entry.properties)),
-        missed=device.take_missed([one.hash for one in filters]) if device.missed else "",
+        missed=device.take_missed([one.hash for one in filters]) if device.missed else (),
         properties=entry.properties,
         offset=message.offset,
     )

@@ -40,8 +40,8 @@ class Due(NamedTuple):
     """"": nothing is sent."""
     payload: bytes = b""
     manner: Manner = Manner(0, retain=False)
-    missed: str = ""
-    """Words about messages that are missing before it; "": none is."""
+    missed: tuple[str, ...] = ()
+    """Words about messages that are missing before it, by its filters."""
     properties: bytes = b""
     """Its publisher's (`kept_properties`)."""
     version: int = NONE

@@ -382,10 +382,10 @@ class MqttSide:
         """Notes that messages of a filter are missing."""
         self.missed[filter_hash] = words
 
-    def take_missed(self, hashes: list[int]) -> str:
+    def take_missed(self, hashes: list[int]) -> tuple[str, ...]:
         """Returns, once, what is to be said of missing messages of these filters."""
         found = [self.missed.pop(one) for one in hashes if one in self.missed]
-        return ", ".join(dict.fromkeys(found))
+        return tuple(dict.fromkeys(found))
 
     def published(self, request: int) -> list[Frame]:
         """Notes that a publish is in Kafka. Returns the PUBACKs that can be sent."""

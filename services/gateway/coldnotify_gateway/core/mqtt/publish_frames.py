@@ -60,8 +60,8 @@ def _said_of(due: Due) -> Iterator[tuple[str, str]]:
         yield _VERSION, str(due.version)
     if due.offset != NONE:
         yield _OFFSET, str(due.offset)
-    if due.missed:
-        yield _MISSED, due.missed
+    for words in due.missed:
+        yield _MISSED, words
 
 
 def missed_words(missed: Missed) -> str:

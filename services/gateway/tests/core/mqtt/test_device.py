@@ -58,5 +58,5 @@ def test_overlapping_filters_that_miss_the_same_say_so_once() -> None:
     for hash_ in (1, 2):
         device.miss(hash_, "36-114 retention")
     device.miss(3, "36-40 lost")
-    assert device.take_missed([1, 2, 3]) == "36-114 retention, 36-40 lost"
-    assert device.take_missed([1, 2, 3]) == ""
+    assert device.take_missed([1, 2, 3]) == ("36-114 retention", "36-40 lost")
+    assert device.take_missed([1, 2, 3]) == ()

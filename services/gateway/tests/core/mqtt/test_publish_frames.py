@@ -32,7 +32,16 @@ def test_only_a_deletion_says_nothing(newest: Newest, payload: bytes) -> None:
 
 
 def test_a_publish_says_identifiers_and_what_is_missing_in_5_0_alone() -> None:
-    due = Due(0, 4, topic="a/b", payload=b"x", manner=Manner(1, True, (5, 6)), missed="3-9 lost", version=2, offset=9)
+    due = Due(
+        0,
+        4,
+        topic="a/b",
+        payload=b"x",
+        manner=Manner(1, True, (5, 6)),
+        missed=("3-9 lost", "5-9 lost"),
+        version=2,
+        offset=9,
+    )
     said = parsed(publish_frame(due, 7, ProtocolVersion.MQTT_5).data, ProtocolVersion.MQTT_5)
     held = Properties(subscription_ids=(5, 6), user_properties=_OURS)
     assert said == PublishPacket("a/b", b"x", 1, True, packet_id=7, properties=held)
@@ -40,7 +49,12 @@ def test_a_publish_says_identifiers_and_what_is_missing_in_5_0_alone() -> None:
     assert old == PublishPacket("a/b", b"x", 1, True, packet_id=7)
 
 
-_OURS = (("coldnotify-version", "2"), ("coldnotify-offset", "9"), ("coldnotify-missed", "3-9 lost"))
+_OURS = (
+    ("coldnotify-version", "2"),
+    ("coldnotify-offset", "9"),
+    ("coldnotify-missed", "3-9 lost"),
+    ("coldnotify-missed", "5-9 lost"),
+)
 
 
 @pytest.mark.parametrize(("left_ms", "said_s"), [(None, None), (1, 1), (1000, 1), (1001, 2), (1 << 60, 0xFFFF_FFFF)])
