@@ -20,6 +20,7 @@ from coldnotify_loadtest.experiments.queries import QUERIES
 from coldnotify_loadtest.experiments.rates import E1
 from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
+from coldnotify_loadtest.experiments.sources import SOURCES
 from coldnotify_loadtest.experiments.split_merge import SPLIT_MERGE
 from coldnotify_loadtest.experiments.strangers import STRANGERS
 from coldnotify_loadtest.experiments.takeover import TAKEOVER
@@ -32,6 +33,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, KILLS, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
         *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, PRIORITY),
-        *(STRANGERS, HORIZONTAL, HOME, PARTITIONS, SPLIT_MERGE, COPY, MQTT_PUBLISHING),
+        *(STRANGERS, HORIZONTAL, HOME, PARTITIONS, SPLIT_MERGE, COPY, MQTT_PUBLISHING, SOURCES),
     )
 }
