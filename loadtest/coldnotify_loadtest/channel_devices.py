@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
-from coldnotify_schemas.interests import by_channel, digest_of
+from coldnotify_schemas.interests import by_channel, digest_of, expression_of
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
 from coldnotify_schemas.wire_pb2 import (
     INTEREST_CHANNEL,
+    INTEREST_PATTERN,
     SINCE_NOW,
     Ack,
     CaughtUp,
@@ -46,6 +47,9 @@ class ToldMessages:
 
 
 def _from_now(channel: str) -> Interest:
+    expression = expression_of(channel)
+    if expression is not None:
+        return Interest(kind=INTEREST_PATTERN, text=expression, since=SINCE_NOW)
     return Interest(kind=INTEREST_CHANNEL, text=channel, since=SINCE_NOW)
 
 
@@ -326,7 +330,9 @@ class ReturningDevices:
 def returning_devices(
     host: str, port: int, group: str, wants: Sequence[tuple[str, Sequence[str]]], ready_s: float
 ) -> Iterator[ReturningDevices]:
-    """Devices (client, channels) that have registered, from now on, and left. Raises as `ReturningDevices.back`."""
+    """Devices (client, channels or patterns) that have registered, from now on, and left. Raises as
+    `ReturningDevices.back`.
+    """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_returning_process, args=(theirs, host, port, group, list(wants)), daemon=True)

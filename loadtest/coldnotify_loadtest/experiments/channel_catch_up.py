@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median
 
+from coldnotify_schemas.interests import pattern_name
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
@@ -35,12 +36,25 @@ _FULL_BYTES = 72 * 1024 * 1024
 """A log that no other one competes with has 8 MiB of these for its latest messages."""
 _KEPT_BYTES_MIN = 3 * 1024 * 1024
 """The settings take no less."""
+_OF_PATTERN = 1.0
+"""The share, in percent, that clients also want by a pattern."""
 _PLAN_S = 1.0
 """The object is published for so long, and again, until all clients are told."""
 
 
 def _wanted(bench: BenchRun, percent: float) -> int:
     return int(max(1, round(bench["channels"] * percent / 100)))
+
+
+def _pattern(number: int) -> str:
+    """Returns the name of a pattern that fits one channel in a hundred, by its last digits."""
+    digits = number % 100
+    return pattern_name(f"^c-([0-9]+{digits:02}|{digits})$")
+
+
+def _fitting(channels: int, number: int) -> list[int]:
+    """Returns the channels that this one fits."""
+    return list(range(number % 100, channels, 100))
 
 
 def _lag(messages: int, minutes: int) -> int:
@@ -69,6 +83,12 @@ def _told(bench: BenchRun) -> None:
             names = [(f"client-{wanted}-{n}", [f"c-{one}" for one in some]) for n, some in enumerate(wants)]
             devices = returning_devices(HOST, server.port, f"{DOMAIN}/{GROUP}", names, READY_S)
             groups.append((f"{percent:g}", wants, stack.enter_context(devices)))
+            if percent == _OF_PATTERN:
+                bench.progress.step(f"{len(wants)} clients register for a pattern of as many")
+                wants = [_fitting(bench["channels"], n) for n in range(len(wants))]
+                names = [(f"pattern-{n}", [_pattern(n)]) for n in range(len(wants))]
+                devices = returning_devices(HOST, server.port, f"{DOMAIN}/{GROUP}", names, READY_S)
+                groups.append((f"{percent:g} by pattern", wants, stack.enter_context(devices)))
         bench.progress.step(f"{messages} messages")
         _fill(server, drawn)
         beside = _Beside(
@@ -174,13 +194,17 @@ def _come_back(
 
 def _told_seconds(parameters: Parameters) -> float:
     """Estimates the time. Clients that are spread over the log have a block read several times."""
-    shares = len(parameters["shares_percent"])
+    shares = _groups(parameters)
     of_row = [parameters["messages"] * minutes / DAY_MIN / 1_500 + 5 for minutes in parameters["behind_min"]]
     return float(shares * (sum(of_row) + 1) + parameters["messages"] / 20_000 + 2 * parameters["warm_up_s"] + 20)
 
 
 def _told_steps(parameters: Parameters) -> int:
-    return len(parameters["shares_percent"]) * (len(parameters["behind_min"]) + 1) + 1
+    return _groups(parameters) * (len(parameters["behind_min"]) + 1) + 1
+
+
+def _groups(parameters: Parameters) -> int:
+    return len(parameters["shares_percent"]) + (_OF_PATTERN in parameters["shares_percent"])
 
 
 _KEYS = {"behind by min": "behind_min", "% of the channels": "percent", "clients": "clients"}
