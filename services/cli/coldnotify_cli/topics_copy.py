@@ -85,7 +85,7 @@ class TopicsCopy:
         self._admin = AdminClient(self._config)
         self._group = target.group("copy")
         wanted = (source.objects, source.registrations, source.sessions, *source.channels)
-        copied = (*wanted, source.tenants, source.usage_state, source.usage_history)
+        copied = (*wanted, source.tenants, source.usage_state, source.usage_history, *source.of_hooks)
         there = self._admin.list_topics(timeout=min(_ASK_S, timeout_s)).topics
         for topic in (source.objects, source.requests):
             if topic not in there:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
+from coldnotify_cli import parts_in_kafka
 from coldnotify_common.kafka.message_headers import headers_of
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker
@@ -197,6 +198,26 @@ def test_records_in_wrong_partitions_that_no_matcher_moved_are_copied_last(boots
     assert said["complete"]
     assert said["records"] >= 4
     assert_copied(bootstrap, writer)
+
+
+def test_webhooks_keep_their_records_and_partitions(bootstrap: str) -> None:
+    specs = [one for one in parts_in_kafka.topics(PARTITIONS, 1, OLD) if one.name in OLD.of_hooks]
+    topic_plan.create_missing(quiet_admin(bootstrap), specs, WAIT_S)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    counts = {one.name: one.partitions for one in specs}
+    written = {
+        (topic, number, key)
+        for topic, count in counts.items()
+        for number in range(count)
+        for key in (b"d/g%d/h" % number, b"claim")
+    }
+    for topic, number, key in written:
+        producer.produce(topic, b"1", key, number)
+    producer.flush(WAIT_S)
+    copy(bootstrap, "--switch")
+    for topic, new in zip(OLD.of_hooks, NEW.of_hooks, strict=True):
+        found = {(topic, one.partition(), one.key()) for one in read(bootstrap, new, counts[topic])}
+        assert found == {one for one in written if one[0] == topic}
 
 
 def test_a_switch_is_taken_back_until_it_ends_and_nobody_else_makes_the_topics(bootstrap: str) -> None:
