@@ -408,7 +408,7 @@ class Item(_message.Message):
     def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., described: _Optional[_Union[Described, _Mapping]] = ...) -> None: ...
 
 class Newest(_message.Message):
-    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers", "properties", "expires_in_ms")
+    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers", "properties", "expires_in_ms", "more")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -424,6 +424,7 @@ class Newest(_message.Message):
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_IN_MS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     incarnation: int
@@ -439,7 +440,8 @@ class Newest(_message.Message):
     answers: _containers.RepeatedScalarFieldContainer[int]
     properties: bytes
     expires_in_ms: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ..., answers: _Optional[_Iterable[int]] = ..., properties: _Optional[bytes] = ..., expires_in_ms: _Optional[int] = ...) -> None: ...
+    more: bool
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ..., answers: _Optional[_Iterable[int]] = ..., properties: _Optional[bytes] = ..., expires_in_ms: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class FanOut(_message.Message):
     __slots__ = ("newest", "sessions", "published_ms", "traceparent", "urgent", "pagings", "known_since", "entry")

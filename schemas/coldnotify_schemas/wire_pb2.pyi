@@ -403,7 +403,7 @@ class Refusal(_message.Message):
     def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ..., interest: _Optional[int] = ...) -> None: ...
 
 class Notification(_message.Message):
-    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers")
+    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers", "more")
     CRC_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -418,6 +418,7 @@ class Notification(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     RAW_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     crc: int
     name: str
     version: int
@@ -432,7 +433,8 @@ class Notification(_message.Message):
     description: bytes
     raw: bool
     answers: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ..., answers: _Optional[_Iterable[int]] = ...) -> None: ...
+    more: bool
+    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ..., raw: _Optional[bool] = ..., answers: _Optional[_Iterable[int]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class CaughtUp(_message.Message):
     __slots__ = ("complete", "sets_digest", "streams", "age_s")

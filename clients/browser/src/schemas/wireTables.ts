@@ -186,6 +186,7 @@ export const NOTIFICATION = {
   description: { number: 12, type: "bytes", label: "optional" },
   raw: { number: 13, type: "bool" },
   answers: { number: 14, type: "fixed64", label: "repeated" },
+  more: { number: 15, type: "bool" },
 } as const satisfies Table;
 
 export const CAUGHT_UP = {

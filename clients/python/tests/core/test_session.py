@@ -550,3 +550,38 @@ def test_no_bytes_make_it_fall_over(pieces):
         bench.session.receive(data, bench.now)
         bench.session.tick(bench.now)
         bench.session.data_to_send(bench.now)
+
+
+def subscribed() -> Bench:
+    bench = Bench("a", "b")
+    for name in ("a", "b"):
+        bench.delivery.subscribe(name, 1)
+    bench.live()
+    return bench
+
+
+def test_members_of_a_set_are_told_together():
+    bench = subscribed()
+    bench.say(notification=notification("a", 5, 12, behind=1, more=True))
+    assert (bench.delivery.next_job(), bench.delivery.cursor) == (None, 10)
+    bench.say(notification=notification("b", 7, 12))
+    jobs = [bench.delivery.next_job(), bench.delivery.next_job()]
+    assert [job and job.notification.object_id for job in jobs] == ["a", "b"]
+
+
+def test_members_of_a_set_wait_until_it_is_complete():
+    bench = subscribed()
+    bench.say(notification=notification("a", 5, 12, behind=1, more=True))
+    assert bench.delivery.next_job() is None
+    bench.say(pong=wire.Pong(complete=12))
+    assert bench.delivery.next_job() is not None
+
+
+def test_members_of_a_set_are_told_once_the_client_is_caught_up():
+    bench = Bench("a")
+    bench.delivery.subscribe("a", 1)
+    bench.say(welcome=wire.Welcome(in_sync=True))
+    bench.say(notification=notification("a", 5, 12, behind=1, more=True))
+    assert bench.delivery.next_job() is None
+    bench.say(caught_up=wire.CaughtUp(complete=12))
+    assert bench.delivery.next_job() is not None

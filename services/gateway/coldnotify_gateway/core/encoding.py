@@ -54,6 +54,8 @@ def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> F
         message.deleted = True
     if newest.answer or answer:
         message.answer = True
+    if newest.more:
+        message.more = True
     if described:
         message.description = newest.description
     return dialect.encode(frame, Told(entering=newest.name) if newest.entered else _NOTHING)

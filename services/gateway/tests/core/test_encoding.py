@@ -20,6 +20,7 @@ newest = st.builds(
     deleted=st.booleans(),
     answer=st.booleans(),
     raw=st.booleans(),
+    more=st.booleans(),
 )
 
 
@@ -37,6 +38,7 @@ def test_a_notification_says_all_that_the_matcher_said(one):
             deleted=one.deleted,
             answer=one.answer,
             raw=one.raw,
+            more=one.more,
         ).SerializeToString()
     )
     (by_crc,) = [frame.notification for frame in parse(encoding.notification(one, CRC).data)]

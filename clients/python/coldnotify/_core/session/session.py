@@ -36,6 +36,7 @@ from coldnotify._core.interests.registrations import Operation, OperationKind, O
 from coldnotify._core.journal import Journal
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.hello import SaidHello, capabilities_of, hello_of
+from coldnotify._core.session.members_together import MembersTogether
 from coldnotify._core.session.names_in_use import NamesInUse
 from coldnotify._core.session.phases import NEXT, Phase, PhaseSaid
 from coldnotify._core.session.proofs import SessionProofs
@@ -101,6 +102,7 @@ class ClientSession:
         self._said_bye = False
 
         self._crcs = NamesInUse() if taken is None else taken.crcs
+        self._members = MembersTogether()
         self._requests = SessionRequests(registrations, settings)
         self._sync: RegSync | None = None
 
@@ -240,6 +242,15 @@ class ClientSession:
             self._begin_sync()
 
     def _on_notification(self, notification: wire.Notification) -> None:
+        for one in self._members.take(notification):
+            self._arrived(one)
+
+    def _release_members(self, complete: int) -> None:
+        """Has members of a set taken in that were waited for with others, once all up to `complete` was sent."""
+        for one in self._members.release(complete):
+            self._arrived(one)
+
+    def _arrived(self, notification: wire.Notification) -> None:
         name = notification.name or self._crcs.name_of(notification.crc)
         if name is not None:
             version = notification.version if notification.HasField("version") else None
@@ -271,6 +282,7 @@ class ClientSession:
             self._queries.compare(caught_up.sets_digest)
         self._queries.caught_up()
         if caught_up.HasField("complete"):
+            self._release_members(caught_up.complete)
             self._delivery.complete(caught_up.complete)
         # What was confirmed before, and has not come, was lost on its way.
         self._registrations.resend(self._channels.caught_up(caught_up), OperationStage.CONFIRMED)
@@ -291,6 +303,7 @@ class ClientSession:
 
     def _on_pong(self, pong: wire.Pong, asked_at: float | None) -> None:
         if pong.HasField("complete"):
+            self._release_members(pong.complete)
             self._delivery.complete(pong.complete)
         log = first_of(pong.streams)
         if log.HasField("complete"):

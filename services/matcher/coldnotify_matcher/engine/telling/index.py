@@ -261,12 +261,10 @@ class Index:
         if not more:
             self._send(gateway, obj, numbers, now_ms, complete, urgent=urgent)
             return
-        for part, up_to in (
-            (array("I", [number for number in numbers if number in more]), min(complete, obj.offset - 1)),
-            (array("I", [number for number in numbers if number not in more]), complete),
-        ):
-            if part:
-                self._send(gateway, obj, part, now_ms, up_to, urgent=urgent)
+        if waiting := array("I", [number for number in numbers if number in more]):
+            self._send(gateway, obj, waiting, now_ms, min(complete, obj.offset - 1), urgent=urgent, more=True)
+        if others := array("I", [number for number in numbers if number not in more]):
+            self._send(gateway, obj, others, now_ms, complete, urgent=urgent)
 
     def _send(
         self,
@@ -279,8 +277,10 @@ class Index:
         urgent: bool = False,
         answer: bool = False,
         members: _Members | None = None,
+        more: bool = False,
     ) -> None:
-        """Send to these sessions. `members`: the same sessions, if they have the object by queries alone."""
+        """Send to these sessions. `members`: the same ones, if they have the object by queries alone. `more`: others of
+        its set follow."""
         sessions = numbers.tobytes()
         more_bytes = 0 if members is None else len(numbers) * _MEMBER_BYTES_MAX
         fan_out = gateway.new_item(_bytes_max(obj) + len(sessions) + more_bytes).fan_out
@@ -288,6 +288,8 @@ class Index:
         obj.fill_in(newest, self._state.expires_ms(now_ms))
         if answer:
             newest.answer = True
+        if more:
+            newest.more = True
         behind = obj.offset - complete
         if behind:
             newest.behind = behind
@@ -336,6 +338,7 @@ class Index:
                 newest.behind = offset - (min(complete, offset - 1) if more else complete)
                 newest.entered.extend(entered)
                 newest.left.extend(left)
+                newest.more = more and publish
                 if described:
                     newest.description = members.groups.description_said(group, name)
                 self._say(gateway, group, newest, numbers)

@@ -171,9 +171,11 @@ class Paging:
         answers.note_unknown(unknown)
         for item, following in zip_longest(items, items[1:]):
             newest = item.newest(now_ms)
+            if (same := following is not None and following.offset == item.offset) and following.name != item.name:
+                newest.more = True
             if answers.unsaid:
                 newest.behind = item.offset - stream.complete
-            elif following is not None and following.offset == item.offset:
+            elif same:
                 newest.behind = 1
             size_bytes = newest.ByteSize()
             # Entries at one offset go together: the cursor means that all up to it was sent.

@@ -39,6 +39,6 @@ def whole_groups(entries: Iterable[T], span_of: Callable[[T], tuple[int, int]]) 
 def say_completeness(entries: list[internal_pb2.Newest], begin: int, end: int) -> None:
     """Have each entry of a group say how far its client is with it: up to the group's end with the last one."""
     for entry in entries[:-1]:
-        entry.behind = entry.offset - (begin - 1)
+        entry.behind, entry.more = entry.offset - (begin - 1), True
     if entries[-1].offset > end:
         entries[-1].behind = entries[-1].offset - end

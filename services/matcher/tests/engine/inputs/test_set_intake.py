@@ -69,8 +69,9 @@ def test_all_members_are_published_at_one_offset() -> None:
     )
     items = bench.items()
     assert [one[:3] for one in fan_outs(items)] == [("a", 6, offset), ("b", 7, offset)]
-    behind = [item.fan_out.newest.behind for item in items if item.WhichOneof("item") == "fan_out"]
-    assert behind == [1, 0], "with the last one of its own, whatever others are told, a client has all"
+    told = [item.fan_out.newest for item in items if item.WhichOneof("item") == "fan_out"]
+    # With the last one of its own, whatever others are told, a client has all.
+    assert [(one.behind, one.more) for one in told] == [(1, True), (0, False)]
     assert outcome_of(bench, offset) == (PUBLISHED, [("a", 6, ""), ("b", 7, ""), ("x", 1, "")])
     latest = bench.latest(TOPICS.objects)
     assert set_key(DOMAIN, GROUP, "1") not in latest
@@ -162,7 +163,7 @@ def test_a_page_ends_between_offsets_and_never_within_one() -> None:
     bench.catch_up(first.complete, page=first.page, ask=first.ask, session=2, paging=first.paging, page_bytes=1024)
     (second,) = pages(bench.items())
     assert {name for name, _ in versions(second.newest)} == {"a", "b", "c"}
-    assert [one.behind for one in second.newest] == [1, 1, 0]
+    assert [(one.behind, one.more) for one in second.newest] == [(1, True), (1, True), (0, False)]
 
 
 # --- logs as they are drawn

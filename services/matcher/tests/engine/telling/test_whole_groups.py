@@ -21,3 +21,4 @@ def test_the_last_entry_of_a_group_completes_it() -> None:
     entries = [internal_pb2.Newest(name=name, offset=offset) for name, offset in (("a", 9), ("b", 4), ("c", 6))]
     say_completeness(entries, 4, 5)
     assert [one.offset - one.behind for one in entries] == [3, 3, 5]
+    assert [one.more for one in entries] == [True, True, False]
