@@ -306,6 +306,7 @@ class Intake:
         """Merge a member of a set. Returns what is to be told of it, once all of them are merged."""
         told: list[NewerMember] = []
         self._merge(obj, record, said, version, now_ms, told=False, members=told)
+        obj.note_set(record.offset)
         if not self._state.live:
             self.checkpoints.add(obj, record, said)
         return told[0] if told else None

@@ -40,7 +40,7 @@ class Obj:
     __slots__ = (
         "active_ms", "checkpoint_due", "checkpoint_offset", "deleted", "expires_at_ms", "incarnation", "kept_offset",
         "key", "last_offset", "message", "name", "offset", "payload", "properties", "published_ms", "raw", "registered",
-        "source", "subscribers", "traceparent", "version",
+        "set_first", "set_last", "source", "subscribers", "traceparent", "version",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -81,6 +81,8 @@ class Obj:
         self.checkpoint_due = False
         """True if compaction could leave a record by arrival without what it counts on, and no checkpoint says so yet.
         """
+        self.set_first = self.set_last = UNKNOWN
+        """Offsets of the first and the last set that brought it a version, as far as the log has them."""
         self.checkpoint_offset = UNKNOWN
         """Offset of the first checkpoint behind that record, if others came between it and the place that it names."""
 
@@ -134,6 +136,19 @@ class Obj:
     def no_message(self) -> None:
         """Note that its newest version is no message."""
         self.message = None
+
+    def note_set(self, offset: int) -> None:
+        """Note that the version that was merged last is of a set at this offset."""
+        self.set_last = offset
+        if self.set_first == UNKNOWN:
+            self.set_first = offset
+
+    def span_above(self, cursor: int) -> tuple[int, int]:
+        """Returns the first and the last offset above the cursor at which its client would lack a member of a set
+        without it: its newest version stands for those that the sets brought."""
+        if self.set_last <= cursor:
+            return self.offset, self.offset
+        return max(self.set_first, cursor + 1), self.set_last
 
     def note_arrival(self, version: int, timestamp_ms: int) -> None:
         """Note that the record that is merged next gets this version by arrival."""

@@ -10,7 +10,7 @@ A session whose client has queries waits with its first page until all their set
 A client whose set is kept has filters alone: `filter_pages` fills its pages.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from operator import attrgetter
 
@@ -27,7 +27,7 @@ from coldnotify_matcher.engine.telling.filter_pages import FilterPages
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.lacking import lacking_of_queries
 from coldnotify_matcher.engine.telling.query_answers import QueryAnswers
-from coldnotify_matcher.engine.telling.whole_groups import say_completeness, whole_groups
+from coldnotify_matcher.engine.telling.whole_groups import WholeGroup, say_completeness, whole_groups
 
 PAGE_BYTES_MAX = 64 * 1024
 """Maximum size of one page, and its size if the gateway names none. It bounds the data under way, so that the newest
@@ -145,7 +145,7 @@ class Paging:
             if not self._answers.fill(page, client, session, room, now_ms):
                 return False
             return self._fill_with_queries(page, client, session, lacking, room, now_ms)
-        for group in whole_groups(lacking, _span):
+        for group in _groups(lacking, stream.cursor):
             entries = [obj.newest(now_ms) for obj in group.entries]
             say_completeness(entries, group.begin, group.end)
             if not room.take_all([entry.ByteSize() for entry in entries]):
@@ -192,5 +192,12 @@ class Paging:
         return True
 
 
-def _span(obj: Obj) -> tuple[int, int]:
-    return obj.offset, obj.offset
+def _groups(lacking: Iterable[Obj], cursor: int) -> Iterator[WholeGroup[Obj]]:
+    """Yields what goes together: members of sets, and those that were published again behind one in their newest
+    version. Sets that share objects are one group, unless that is larger than a page."""
+    for group in whole_groups(lacking, lambda obj: obj.span_above(cursor)):
+        if group.begin == group.end or sum(len(obj.payload) for obj in group.entries) <= PAGE_BYTES_MAX:
+            yield group
+        else:
+            # In an order in which none comes behind its own offset.
+            yield from whole_groups(group.entries, lambda obj: (obj.span_above(cursor)[0],) * 2)

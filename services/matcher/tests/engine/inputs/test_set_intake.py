@@ -166,6 +166,58 @@ def test_a_page_ends_between_offsets_and_never_within_one() -> None:
     assert [(one.behind, one.more) for one in second.newest] == [(1, True), (1, True), (0, False)]
 
 
+def test_a_member_that_was_published_again_comes_with_its_set() -> None:
+    bench = EngineBench()
+    names = ["a", "b", "c", "big"]
+    bench.opened(*names)
+    bench.version("first", 1)
+    first = published_set(bench, "1", b'{"set":[{"object":"a","version":1},{"object":"b","version":1}]}')
+    bench.publish("big", b'{"version":1,"payload":"%b"}' % (b"x" * 2000))
+    second = published_set(bench, "2", b'{"set":[{"object":"b","version":2},{"object":"c","version":1}]}')
+    bench.publish("b", b'{"version":3}')
+    bench.items()
+    bench.load()
+    told = {}
+    for cursor in (first - 1, first, second):
+        bench.open(names, cursor=cursor, session=cursor + 10, page_bytes=1024)
+        (page,) = pages(bench.items())
+        told[cursor] = sorted(versions(page.newest)), page.complete, page.newest[-1].behind
+    # Both sets are one group, as they share an object: no page ends between them.
+    assert told[first - 1][0] == [("a", 1), ("b", 3), ("big", 1), ("c", 1)]
+    assert told[first - 1][1] >= second
+    assert told[first][0] == [("b", 3), ("big", 1), ("c", 1)]
+    assert told[second][0] == [("b", 3)]
+
+
+def test_sets_that_share_objects_are_divided_where_they_fill_a_page() -> None:
+    bench = EngineBench()
+    names = [f"o{number:03}" for number in range(60)]
+    bench.opened(*names)
+    bench.version("first", 1)
+    for number in range(len(names) - 1):
+        members = b",".join(
+            b'{"object":"%b","payload":"%b"}' % (one.encode(), b"x" * 2500) for one in names[number : number + 2]
+        )
+        published_set(bench, str(number), b'{"set":[%b]}' % members)
+    bench.items()
+    bench.open(names, cursor=0, session=2)
+    (page,) = pages(bench.items())
+    told, size = dict(versions(page.newest)), page.ByteSize()
+    while not page.last:
+        assert size < 80_000
+        bench.catch_up(page.complete, page=page.page, ask=page.ask, session=2, paging=page.paging)
+        (page,) = pages(bench.items())
+        # Whoever stops here lacks what is above the cursor.
+        assert all(
+            bench.engine.state.object_of(f"{PREFIX}{name}").offset > page.complete
+            for name in names
+            if name not in told | dict(versions(page.newest))
+        )
+        told |= dict(versions(page.newest))
+        size = page.ByteSize()
+    assert told.keys() == set(names)
+
+
 # --- logs as they are drawn
 
 
