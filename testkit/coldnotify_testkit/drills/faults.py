@@ -13,6 +13,7 @@ from coldnotify_testkit.drills.device_faults import (
     devices_never_read,
     too_many_connect,
 )
+from coldnotify_testkit.drills.hook_faults import a_receiver_of_a_webhook_is_gone
 from coldnotify_testkit.drills.process_faults import (
     a_matcher_hangs_and_is_replaced,
     few_files_may_be_open,
@@ -80,6 +81,7 @@ DRILLS: dict[Fault, set[str]] = {
     many_come_back_from_different_days: {"ChannelsCatchUpSlow"},
     a_log_is_damaged_on_disk: {"MessagesMissed"},
     loading_is_throttled: {"TakeoverSlow"},
+    a_receiver_of_a_webhook_is_gone: {"WebhookSuspended"},
     a_matcher_hangs_and_is_replaced: {"PartitionServedTwice"},
     two_matchers_have_one_name: {"MatcherReloads", "TakeoverStorm"},
     kafka_is_gone: {"NotReady", "KafkaUnreachable", "RequestsNotTaken", "PublishesNotAcknowledged"},

@@ -7,18 +7,25 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
+from coldnotify_kafka.broker.free_ports import free_port
+
 from coldnotify_testkit.prometheus import Prometheus
 from coldnotify_testkit.stack import Up
 
 CONNECTIONS_MAX = 100
 BUFFERED_BYTES_MAX = 1024 * 1024
 CHANNELS_TAIL_BYTES_MAX = 1024 * 1024
+HOOKS_PORT = free_port("127.0.0.1")
+"""A receiver of webhooks may listen there."""
 SETTINGS = {
     "COLDNOTIFY_GATEWAY_CONNECTIONS_MAX": str(CONNECTIONS_MAX),
     "COLDNOTIFY_GATEWAY_BUFFERED_BYTES_MAX": str(BUFFERED_BYTES_MAX),
     "COLDNOTIFY_GATEWAY_REQUEST_TIMEOUT_S": "2",
     "COLDNOTIFY_HTTP_PUBLISH_TIMEOUT_S": "2",
     "COLDNOTIFY_MATCHER_CHANNELS_BYTES_MAX": str(3 * CHANNELS_TAIL_BYTES_MAX),
+    "COLDNOTIFY_HOOKS_NETWORKS": "127.0.0.0/8",
+    "COLDNOTIFY_HOOKS_PORTS": str(HOOKS_PORT),
+    "COLDNOTIFY_HOOKS_SCHEMES": "https,http",
 }
 """Bounds that a fault reaches soon, in the environment of all services."""
 WAIT_S = 120

@@ -18,6 +18,7 @@ ROW = PartRow(
     metrics=("coldnotify_hooks.metrics",),
     topics=beside(__file__, "topics.yaml"),
     rights=beside(__file__, "rights.yaml"),
+    alerts=beside(__file__, "alerts.yaml"),
     panels=OVERVIEW,
     ready_key="hooks",
     flags=("--hooks-key-file={hooks_key_file}", "--hooks-gateway={tcp}", "--hooks-gateway-ca={ca}"),
