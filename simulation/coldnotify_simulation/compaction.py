@@ -20,6 +20,8 @@ TOPICS = TopicNames()
 
 _CLAIMS = GENERATION_KEY.encode()
 _DESCRIBES = KEY_PREFIX.encode()
+COUNTERS = "counters-"
+"""Groups whose names begin so have objects that are published with conditions alone."""
 UnreadFrom = Callable[[str, int], int]
 """By topic and partition: the first offset that somebody has not read who reads it."""
 
@@ -62,6 +64,8 @@ def _is_unsafe(entry: LogEntry, partition: int, groups: SimulatedSets, owed: dic
     key, value = entry.key or b"", entry.value or b""
     if key.startswith(_DESCRIBES):
         return _is_described_otherwise(groups, epoch, partition, entry)
+    if f"/{COUNTERS}".encode() in key:
+        return b'"if_' in value  # its owner will write what it decides
     newest = owed.get(key.decode(errors="replace"), UNKNOWN)
     if newest == UNKNOWN and _removes(entry):
         return False

@@ -80,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     parser.add_argument("--trace", type=int, default=_TRACE_LINES, help="last lines of a failure's trace; 0: all")
     parser.add_argument("--meters", action="store_true", help="with MQTT devices")
+    parser.add_argument("--conditions", action="store_true", help="with publishes that have a condition")
     args = parser.parse_args(argv)
     seeds = _seeds(args.seeds)
     if seeds is None:
@@ -93,14 +94,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         alone = args.jobs == 1 or len(seeds) == 1
         play_all = map if alone else stack.enter_context(ProcessPoolExecutor(args.jobs)).map
-        for found, counted in play_all(partial(_play_all, meters=args.meters), tasks):
+        for found, counted in play_all(partial(_play_all, meters=args.meters, conditions=args.conditions), tasks):
             failures += found
             counts.update(counted)
     took_s = time.monotonic() - began_s
     for text in failures:
         print(text)
     if failures:
-        _print_trace(int(failures[0].split()[1].rstrip(":")), args.trace, meters=args.meters)
+        seed = int(failures[0].split()[1].rstrip(":"))
+        _print_trace(seed, args.trace, meters=args.meters, conditions=args.conditions)
     print(
         f"{len(seeds)} schedules in {took_s:.1f} s ({len(seeds) / took_s * 60:.0f} a minute), "
         f"{len(failures)} broke a promise"
@@ -111,6 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("of syncs and sessions: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_SYNCS.items()))
     print(f"of moves: {counts['moves']} to another gateway beside the session")
     print("of agreements: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_AGREEMENTS.items()))
+    if args.conditions:
+        print(f"of conditions: {counts['conditions']} answers")
     return 1 if failures else 0
 
 
@@ -121,29 +125,30 @@ def _seeds(text: str) -> range | None:
     return range(int(first), int(last or first) + 1)
 
 
-def _play_all(seeds: Sequence[int], *, meters: bool) -> tuple[list[str], Counter[str]]:
+def _play_all(seeds: Sequence[int], *, meters: bool, conditions: bool) -> tuple[list[str], Counter[str]]:
     # What the parts log of strangers' records is in the trace already.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     failures, counts = [], Counter[str]()
     for seed in seeds:
         try:
-            schedule = play(seed, meters=meters)
+            schedule = play(seed, meters=meters, conditions=conditions)
         except ScheduleFailed as failed:
             failures.append(str(failed))
             schedule = failed.schedule
         counts.update(schedule.world.counts())
+        counts["conditions"] += schedule.conditioning.answers
         counts.update({f"sync {outcome}": times for outcome, times in schedule.syncing.counts.items()})
     return failures, counts
 
 
-def _print_trace(seed: int, lines: int, *, meters: bool) -> None:
+def _print_trace(seed: int, lines: int, *, meters: bool, conditions: bool) -> None:
     try:
-        play(seed, meters=meters)
+        play(seed, meters=meters, conditions=conditions)
     except ScheduleFailed as failed:
         trace = list(failed.schedule.world.trace.lines())
         start = max(0, len(trace) - lines) if lines else 0
         print(f"\nthe trace of seed {seed}" + (f" (the last {lines} of {len(trace)} lines)" if start else "") + ":")
         for line in islice(trace, start, None):
             print(line)
-        more = " --meters" if meters else ""
+        more = " --meters" * meters + " --conditions" * conditions
         print(f'again: make simulate ARGS="--seeds {seed} --trace 0{more}"', file=sys.stderr)

@@ -18,6 +18,7 @@ from coldnotify_simulation.arriving import Arriving
 from coldnotify_simulation.chatting import Chatting
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock_faults import ClockFaults
+from coldnotify_simulation.conditioning import NOT_WITH_CONDITIONS, Conditioning
 from coldnotify_simulation.crowding import Crowding
 from coldnotify_simulation.describing import Describing
 from coldnotify_simulation.gateway import SimulatedGateway
@@ -61,9 +62,9 @@ _READ_BY_MATCHERS = (
 class Schedule:
     """One seed's world and what happens to it."""
 
-    def __init__(self, seed: int, *, meters: bool = False) -> None:
-        """`meters`: with MQTT devices, and without what counts clients or sets clocks. Without them, a seed's schedule
-        is what it was.
+    def __init__(self, seed: int, *, meters: bool = False, conditions: bool = False) -> None:
+        """`meters`: with MQTT devices, and without what counts clients or sets clocks. `conditions`: with publishes
+        that have some. Without either, a seed's schedule is what it was.
         """
         self.seed = seed
         self.random = Random(seed ^ 0xC01D)
@@ -182,6 +183,11 @@ class Schedule:
         if meters:
             for kind in _NOT_WITH_METERS:
                 self.kinds.pop(kind, None)
+        self.conditioning = Conditioning(seed, self.world, on=conditions and not self.removing.on)
+        if self.conditioning.on:
+            for kind in NOT_WITH_CONDITIONS:
+                self.kinds.pop(kind, None)
+            self.kinds |= self.conditioning.kinds()
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
     def _choose_homes(self, seed: int) -> None:
@@ -210,6 +216,7 @@ class Schedule:
             client.failing = random.choice([0.0, 0.0, 0.2])
             world.start_client(client)
         self.metering.start()
+        self.conditioning.start()
         world.run(random.choice([0.0, 3.0]))
         names, weights = list(self.kinds), [weight for weight, _ in self.kinds.values()]
         end_s = world.clock.now_s + ROUGH_S
@@ -245,6 +252,7 @@ class Schedule:
             second_opinion.ask(world)  # at once: retention goes on
         self.syncing.settle()
         self.metering.settle()
+        self.conditioning.settle()
 
     # ---- publishers
 
@@ -608,9 +616,9 @@ class Schedule:
         self.world.truncate_objects(partition, self.random.randint(end // 2, end), new_epoch=True)
 
 
-def play(seed: int, *, meters: bool = False) -> Schedule:
+def play(seed: int, *, meters: bool = False, conditions: bool = False) -> Schedule:
     """Plays one schedule from its seed. Raises Failed with the details."""
-    schedule = Schedule(seed, meters=meters)
+    schedule = Schedule(seed, meters=meters, conditions=conditions)
     try:
         schedule.play()
     except Exception as error:

@@ -33,6 +33,8 @@ class Slip:
     first_seed: int
     meters: bool = False
     """It is played with MQTT devices."""
+    conditions: bool = False
+    """It is played with publishes that have a condition."""
 
     def make(self) -> None:
         """Makes the slip, from here on, in this process."""
@@ -67,7 +69,7 @@ def find(slips: Mapping[str, Slip], name: str) -> int:
     slip.make()
     for played, seed in enumerate(range(slip.first_seed, slip.first_seed + SEEDS_MAX), start=1):
         try:
-            play(seed, meters=slip.meters)
+            play(seed, meters=slip.meters, conditions=slip.conditions)
         except ScheduleFailed as failed:
             if isinstance(failed.__cause__, Broken):
                 print(f"found by the {played}. seed: {failed}")

@@ -49,6 +49,15 @@ def test_the_promises_hold_in_random_schedules() -> None:
     assert all(int(count) for count in re.findall("[0-9]+", of_channels)), of_channels
 
 
+def test_the_promises_hold_with_conditions() -> None:
+    done = simulate("--seeds", "1-20", "--conditions")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broke a promise" in done.stdout
+    answers = re.search("of conditions: ([0-9]+) answers", done.stdout)
+    assert answers is not None, done.stdout
+    assert int(answers[1]) > 50
+
+
 def test_a_seed_is_the_same_schedule_whatever_the_order_of_sets() -> None:
     first, second = (run("-c", PLAY, PYTHONHASHSEED=seed) for seed in ("1", "2"))
     assert first.returncode == second.returncode == 0, first.stderr
