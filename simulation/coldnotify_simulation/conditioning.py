@@ -27,7 +27,7 @@ NOT_WITH_CONDITIONS = ("truncated", "topic lost", "blackout")
 _WRITERS = 3
 _LOOK_S = 0.3
 _ANSWERED_S = 6.0
-"""A writer asks no longer for an outcome; it says the same once more, or reads anew."""
+"""A writer asks no longer for an outcome: it repeats the record, or makes another one."""
 
 
 class _Said(NamedTuple):
@@ -45,7 +45,7 @@ class _Counted:
     def __init__(self) -> None:
         self.version = -1
         self.payloads: set[str] = set()
-        """Of all versions that were the newest once."""
+        """Those of all versions that have been the newest."""
         self.outcomes: dict[int, str] = {}
         """By offset."""
         self.by_id: dict[str, str] = {}

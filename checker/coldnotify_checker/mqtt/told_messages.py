@@ -72,7 +72,7 @@ class TopicMessages:
         """A device is told a message in its connection. `possible`: what that may be."""
         connection, name = device.connection, topic_name(told)
         assert connection is not None
-        one = _most_likely(device, told, possible)
+        one = self._most_likely(device, told, possible)
         times = connection.count(told)
         last = connection.messages.get(name)
         in_order = last is None or self._judge_order(device, told, one, last, is_repeat=times > len(possible) > 0)
@@ -136,11 +136,27 @@ class TopicMessages:
             self._verdict.add("M8", f"{device.client} was told that messages are missed, {text}: {wrong}", (told,))
         device.missed.append((after, before))
 
+    def _most_likely(self, device: CheckedDevice, told: MqttTold, possible: list[TopicPublish]) -> TopicPublish | None:
+        """Returns what was told: the one at that place, else the first one that the device does not have.
+
+        If that one passed over others, it may be one that an earlier connection had, and comes again.
+        """
+        one = _first_lacking(device, told, possible)
+        if one is None or told.offset is not None or id(one) in device.had or not self._skipped(device, told, one):
+            return one
+        again = (other for other in possible if id(other) in device.had and not self._skipped(device, told, other))
+        return next(again, one)
+
     def _judge_skipped(self, device: CheckedDevice, told: MqttTold, one: TopicPublish | None) -> None:
         """Judges that all owed messages that lie before this one were told or missed."""
+        lacking = self._skipped(device, told, one)
+        self._lacks(device, topic_name(told), lacking, told, f"before {_place(told)}", "M8")
+
+    def _skipped(self, device: CheckedDevice, told: MqttTold, one: TopicPublish | None) -> list[TopicPublish]:
+        """Returns the owed messages that lie before this one, and were neither told nor missed."""
         name = topic_name(told)
         if self._is_just_lost(name, told.t):
-            return
+            return []
 
         def lies_before(other: TopicPublish) -> bool:
             if other.offset is not None and told.offset is not None:
@@ -148,12 +164,11 @@ class TopicMessages:
             return one is not None and _lies_before(other, one)
 
         with_numbers = told.offset is not None
-        lacking = [
+        return [
             other
             for other in self._owed(device, name, before=told.t, by=told.t, held_at=told.t)
             if lies_before(other) and not (self._trimmed.may_be_gone(name, other, told.t) and not with_numbers)
         ]
-        self._lacks(device, name, lacking, told, f"before {_place(told)}", "M8")
 
     def judge_owed(
         self, device: CheckedDevice, event: Event, *, before: int, held_at: int, promise: Promise, when: str
@@ -210,8 +225,8 @@ class TopicMessages:
             device.had[id(one)] = one  # said once
 
 
-def _most_likely(device: CheckedDevice, told: MqttTold, possible: list[TopicPublish]) -> TopicPublish | None:
-    """Returns what was told: the one at that place, else the first one that the device does not have."""
+def _first_lacking(device: CheckedDevice, told: MqttTold, possible: list[TopicPublish]) -> TopicPublish | None:
+    """Returns the one at its place, else the first one that the device does not have."""
     if told.offset is not None:
         placed = [one for one in possible if one.offset == told.offset]
         possible = placed or [one for one in possible if one.offset is None]

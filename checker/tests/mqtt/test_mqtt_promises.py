@@ -334,6 +334,11 @@ FINE: dict[str, Callable[[], MqttStory]] = {
         subscribed().publishes("room/bell", 1).told("room/bell", 1, offset=0).pings().ends("crash")
         .connects(present=True).told("room/bell", 1, offset=0).finish()
     ),
+    "what comes again has the payload of a later one": lambda: (
+        subscribed().publishes("room/bell", 1).told("room/bell", 1).ends("crash")
+        .publishes("room/bell", 2).publishes("room/bell", 1).connects(present=True)
+        .told("room/bell", 1).told("room/bell", 2).told("room/bell", 1).finish()
+    ),
     "an acknowledgement may be lost with a fault": lambda: (
         subscribed().publishes("room/bell", 1).told("room/bell", 1, offset=0).pings()
         .say(Fault(kind="matcher_killed")).waits(6).ends("service").connects(present=True)
