@@ -17,7 +17,7 @@ from coldnotify_testkit.house_numbers import (
 )
 
 CEILINGS = {
-    ALERTS: 38,
+    ALERTS: 39,
     BOTH: 93,
     CLAUSE_TESTS: 384,
     CLAUSES: 51,
@@ -28,7 +28,7 @@ CEILINGS = {
     SET_FROM_OUTSIDE: 1_342,
     SETTINGS: 147,
     TWO_MEANINGS: 0,
-    WORDS: 125_100,
+    WORDS: 125_600,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

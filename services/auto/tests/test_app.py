@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -16,7 +17,7 @@ from coldnotify_auto.changes import Put
 from coldnotify_auto.follower import Follower
 from coldnotify_auto.plan_outlet import PlannedChanges
 from coldnotify_auto.settings import AutoSettings
-from coldnotify_auto.source import Outlet, RunStopped, SourceRefused
+from coldnotify_auto.source import Outlet, RunStopped, SourceFailed, SourceRefused
 from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.free_ports import free_port
@@ -25,6 +26,7 @@ from coldnotify_schemas.names import ObjectKey
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.stack import Stacks, Up, notify
 from coldnotify_testkit.waiting import wait_for
+from prometheus_client import REGISTRY
 
 FILE = """\
 sources:
@@ -142,6 +144,40 @@ def test_a_source_that_fails_is_run_again_and_ends_nothing(monkeypatch: pytest.M
     wait_for(lambda: not source.errors, "all runs have ended")
     follower.join(60)
     assert not refused
+    stop.close()
+
+
+class Away:
+    """Cannot be followed until it is there."""
+
+    name = "away"
+
+    def __init__(self) -> None:
+        self.there = Event()
+
+    def run(self, outlet: Outlet) -> None:
+        if not self.there.is_set():
+            raise SourceFailed("it is away")
+        outlet.ready(None)
+        while True:
+            outlet.wait(0.05)
+
+
+def test_the_lag_grows_until_a_source_can_be_followed() -> None:
+    def lag_s() -> float:
+        return REGISTRY.get_sample_value("coldnotify_auto_lag_seconds", {"source": "away"}) or 0.0
+
+    stop, source = StopFlag(), Away()
+    follower = Follower(source, AutoSettings(kafka="127.0.0.1:1"), stop, lambda _: None)
+    follower.start()
+    wait_for(lambda: follower.reason == "source away: it is away", "it is not followed")
+    before_s = lag_s()
+    wait_for(lambda: lag_s() > before_s > 0, "the lag grows")
+    source.there.set()
+    wait_for(lambda: lag_s() == 0, "the lag is gone")
+    assert follower.reason is None
+    stop.set()
+    follower.join(60)
     stop.close()
 
 
