@@ -10,7 +10,7 @@ A session whose client has queries waits with its first page until all their set
 A client whose set is kept has filters alone: `filter_pages` fills its pages.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from operator import attrgetter
 
@@ -192,9 +192,12 @@ class Paging:
         return True
 
 
-def _groups(lacking: Iterable[Obj], cursor: int) -> Iterator[WholeGroup[Obj]]:
+def _groups(lacking: Sequence[Obj], cursor: int) -> Iterator[WholeGroup[Obj]]:
     """Yields what goes together: members of sets, and those that were published again behind one in their newest
     version. Sets that share objects are one group, unless that is larger than a page."""
+    if not any(obj.set_last > cursor for obj in lacking):
+        yield from (WholeGroup([obj], obj.offset, obj.offset) for obj in lacking)
+        return
     for group in whole_groups(lacking, lambda obj: obj.span_above(cursor)):
         if group.begin == group.end or sum(len(obj.payload) for obj in group.entries) <= PAGE_BYTES_MAX:
             yield group
