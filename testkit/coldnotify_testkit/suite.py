@@ -13,9 +13,10 @@ from pathlib import Path
 
 from coldnotify_testkit.byte_code import keeping_byte_code
 
-WORKERS_PER_CORE = 2
+WORKERS_PER_CORE = 1.5
 """Tests wait more than half of their time, for Kafka or for each other. Of two cores (that others used, too) three
-workers took 1.2 and four 1.5, and were done in 187 and 166 s."""
+workers took 1.2 and four 1.5, and were done in 187 and 166 s. With four there are moments at which a service waits many
+seconds for a core."""
 PURE_WORKERS_PER_CORE = 3
 """For `-m pure`, where no broker comes with each worker: 5,587 tests took 90 s with two a core, 74 with three."""
 _INTERRUPTED, _NONE_SELECTED = 2, 5
@@ -26,7 +27,7 @@ _ROOT = Path(__file__).parents[2]
 
 def beside_each_other(arguments: Sequence[str], cores: int) -> list[str]:
     """The command for those that may: all tests of a module by one worker, in the order that `order` gives."""
-    workers = max(2, cores * (PURE_WORKERS_PER_CORE if "pure" in arguments else WORKERS_PER_CORE))
+    workers = max(2, int(cores * (PURE_WORKERS_PER_CORE if "pure" in arguments else WORKERS_PER_CORE)))
     spread = [f"-n{workers}", "--dist=loadfile", "--no-loadscope-reorder"]
     return [sys.executable, "-m", "pytest", *spread, "--alone=without", *arguments]
 

@@ -50,7 +50,7 @@ def test_the_second_run_follows_unless_the_first_was_interrupted(
 
 
 def test_workers_go_with_the_cores() -> None:
-    assert "-n4" in suite.beside_each_other([], 2)
+    assert "-n3" in suite.beside_each_other([], 2)
     assert "-n2" in suite.beside_each_other([], 1)
     assert "-n6" in suite.beside_each_other(["-m", "pure"], 2)
     assert suite.one_by_one(["-x"]) == [sys.executable, "-m", "pytest", "--alone=only", "-x"]
