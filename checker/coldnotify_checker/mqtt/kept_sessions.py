@@ -116,6 +116,10 @@ class MqttConnection:
         times = self.times_told[what] = self.times_told.get(what, 0) + 1
         return times
 
+    def uncount(self, told: MqttTold) -> None:
+        """This was an answer: it stands for no publish of its own."""
+        self.times_told[topic_name(told), content(told.payload)] -= 1
+
     def take(self, told: MqttTold) -> None:
         """A PUBLISH came."""
         if told.qos and told.packet_id is not None:

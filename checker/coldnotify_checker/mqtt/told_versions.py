@@ -45,7 +45,9 @@ class TopicVersions:
             )
             return
         if before is not None and self._is_same(told, before, possible, times):
-            if not self._is_answer(connection, told):
+            if self._is_answer(connection, told):
+                connection.uncount(told)
+            else:
                 self._verdict.add(
                     "M3", f"{device.client} was told {words(told)} twice in the same connection", (before, told)
                 )

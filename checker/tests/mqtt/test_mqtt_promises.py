@@ -318,6 +318,10 @@ FINE: dict[str, Callable[[], MqttStory]] = {
         subscribed().retains("room/light", "on").told("room/light", "on", version=1).subscribes("room/#")
         .told("room/light", "on", version=1, retain=True).finish()
     ),
+    "what an answer said is published again": lambda: (
+        subscribed().retains("room/light", "on").told("room/light", "on").subscribes("room/#")
+        .told("room/light", "on", retain=True).retains("room/light", "on").told("room/light", "on").finish()
+    ),
     "an owed filter is answered again in the next connection": lambda: (
         MqttStory().connects("sensor").retains("room/light", "on").retains("room/heat", 20).connects()
         .subscribes("room/#").told("room/light", "on", version=1, retain=True).pings().waits(6).ends("crash")
