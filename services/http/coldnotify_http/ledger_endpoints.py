@@ -29,7 +29,8 @@ def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
     """GET endpoints below /v1."""
     ledger = _Ledger(asking)
     return [
-        web.get(f"{GROUP}/objects/{{object:(?s:.+)}}/lacking", answered(ledger.lacking)),
+        web.get(f"{GROUP}/objects/{{object:(?s:.+)}}/lacking", answered(ledger.of_object)),
+        web.get(f"{GROUP}/objects/{{object:(?s:.+)}}/subscribers", answered(ledger.of_object)),
         web.get(f"{GROUP}/clients/{{client}}/explanation", answered(ledger.explanation)),
         web.get(f"{GROUP}/clients", answered(ledger.passed_on)),
         web.get(f"{GROUP}/clients/{{client}}", answered(ledger.passed_on)),
@@ -59,8 +60,8 @@ class _Ledger:
         self._asking = asking
         self._queries = Turns(QUERIES_MAX, of_one=1)
 
-    async def lacking(self, request: web.Request) -> web.Response:
-        """GET .../objects/{object}/lacking?version&limit&after."""
+    async def of_object(self, request: web.Request) -> web.Response:
+        """GET .../objects/{object}/lacking?version&limit&after and /subscribers?limit&after."""
         check_object(request.match_info["object"])
         return await self.passed_on(request)
 

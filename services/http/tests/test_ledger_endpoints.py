@@ -99,7 +99,10 @@ async def test_a_matcher_whose_new_address_is_still_to_be_read_is_waited_for(mon
         assert (await get(f"{url}{OBJECT}/lacking"))[0] == 200
 
 
-@pytest.mark.parametrize("path", ["channels?limit=2", "channels/site/tasks?after=a", "queries", "clients/c"])
+@pytest.mark.parametrize(
+    "path",
+    ["channels?limit=2", "channels/site/tasks?after=a", "queries", "clients/c", "objects/a/o/subscribers?limit=2"],
+)
 async def test_lists_are_the_matchers_own(path: str) -> None:
     listing = web.get("/v1/{any:.*}", answering({"items": []}))
     async with served(listing) as matcher, node([matcher]) as url:

@@ -57,6 +57,7 @@ def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     group = "/v1/domains/{domain}/groups/{group}"
     return [
         web.get(f"{group}/objects/{{object:(?s:.+)}}/lacking", in_a_thread(ledger.lacking)),
+        web.get(f"{group}/objects/{{object:(?s:.+)}}/subscribers", in_a_thread(ledger.subscribers)),
         web.get(f"{group}/clients/{{client}}/explanation", in_a_thread(ledger.explanation)),
     ]
 
@@ -186,6 +187,33 @@ class LedgerEndpoints:
             "now_ms": time.time_ns() // 1_000_000,
         }
         return json_answer({**shown, **page(sorted(rows), limit, after, rows.__getitem__)})
+
+    def subscribers(self, request: web.Request) -> web.Response:
+        """GET .../objects/{object}/subscribers?limit&after: the clients that receive the object's newest version, by
+        their names."""
+        limit, after = page_request(request.query)
+        name = check_object(request.match_info["object"])
+        with self._look.served(request) as (prefix, partition):
+            engine = partition.engine
+            obj = engine.state.objects.get(prefix + name)
+            if obj is None:
+                return error_response(404, f"object: {prefix}{name} is not known")
+            about = {"object": name, "position": engine.state.position, "generation": engine.state.generation}
+            mark = mark_of(engine, obj, None)
+            clients = [client for client in engine.state.clients.values() if not client.looks]
+        wanting = self._wanting(partition, [one for one in clients if one.key.startswith(prefix)], obj)
+        rows = {
+            client.name: {
+                "client": client.name,
+                "by": _way(client, obj),
+                "state": _state(client),
+                "applied": not lacks(client, obj, mark),
+                "last_seen_ms": _last_seen_ms(client),
+            }
+            for client in self._look.each(partition, wanting)
+        }
+        about |= {"subscribers": len(rows), "now_ms": time.time_ns() // 1_000_000}
+        return json_answer({**about, **page(sorted(rows), limit, after, rows.__getitem__)})
 
     def explanation(self, request: web.Request) -> web.Response:
         """GET .../clients/{client}/explanation?object: reasons why it has, or has not, applied it, as this matcher
@@ -323,6 +351,13 @@ def _record(request: web.Request) -> tuple[int, int] | None:
         whole_number(name, query.get(name, ""), maximum=VERSION_MAX) for name in ("partition", "offset")
     )
     return partition, offset
+
+
+def _way(client: RegisteredClient, obj: Obj) -> str:
+    """Returns what makes the client receive the object: its name, a filter of MQTT, or a query."""
+    if client.interested(obj):
+        return "name"
+    return "filter" if client.fits(obj) else "query"
 
 
 def _state(client: RegisteredClient) -> str:

@@ -162,6 +162,35 @@ def test_many_come_in_pages_and_are_looked_at_in_parts(
     assert (first["lacking"], rest["next"]) == (5, None)
 
 
+def test_subscribers_come_in_pages_with_what_makes_them_receive_the_object(port: int, bench: EngineBench) -> None:
+    with_query(bench, "NOT HAS a", "by-query", 1)
+    with_query(bench, "HAS a", "by-another", 2)
+    bench.opened("o", session=3, client="by-name")
+    bench.opened("other", session=4, client="of-another")
+    bench.opened("o", session=5, client=looking_name("0" * 24))
+    gateway = KeptGateway(bench)
+    device = gateway.device("device").connect()
+    gateway.run()
+    device.subscribe("#")
+    gateway.run()
+    bench.leave(session=1, client="by-query")
+    bench.version("o", 1)
+    bench.settle()
+    gateway.run()
+    bench.settle()
+    bench.acks({3: bench.partition.engine.state.position})
+    bench.settle()
+    first = get(port, "/objects/o/subscribers?limit=2")[1]
+    assert (first["object"], first["subscribers"], first["next"]) == ("o", 3, "by-query")
+    shown = [*first["items"], *get(port, f"/objects/o/subscribers?after={first['next']}")[1]["items"]]
+    assert [(one["client"], one["by"], one["state"], one["applied"]) for one in shown] == [
+        ("by-name", "name", "live", True),
+        ("by-query", "query", "asleep", False),
+        ("device", "filter", "live", False),
+    ]
+    assert all(one["last_seen_ms"] for one in shown)
+
+
 def test_an_object_named_like_the_endpoint_can_be_asked_for(port: int, bench: EngineBench) -> None:
     bench.opened("a/lacking")
     bench.version("a/lacking", 1)
@@ -178,6 +207,8 @@ def test_an_object_named_like_the_endpoint_can_be_asked_for(port: int, bench: En
         ("/objects/o/lacking?version=9223372036854775808", 400, "version: "),
         (f"/objects/o/lacking?version={4400 * chr(48)}1", 400, "version: "),
         ("/objects/nothing/lacking", 404, "object: "),
+        ("/objects/nothing/subscribers", 404, "object: "),
+        ("/objects/o/subscribers?limit=0", 400, "limit: "),
         ("/clients/a%20b/explanation", 400, "client: "),
         ("/clients/c1/explanation?object=", 400, "object: "),
     ],
