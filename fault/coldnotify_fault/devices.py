@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ class DeviceProcess:
     module: str
     flags: list[str]
     log: Path
+    temporary: str = tempfile.gettempdir()
+    """The directory of what a process that is killed leaves behind."""
     _process: subprocess.Popen[bytes] | None = None
     _commands: int = -1
 
@@ -52,7 +55,7 @@ class DeviceProcess:
             return False
         read_end, self._commands = os.pipe()
         argv = [sys.executable, "-m", self.module, f"--commands={read_end}", *self.flags]
-        self._process = spawn(argv, self.log, keep_open=[read_end])
+        self._process = spawn(argv, self.log, keep_open=[read_end], environ={**os.environ, "TMPDIR": self.temporary})
         os.close(read_end)
         return True
 
@@ -97,12 +100,15 @@ class Devices:
             for client in (*schedule.clients, *schedule.linked)
         }
         self._devices: dict[str, DeviceProcess] = {}
+        # The names of Unix sockets are short: not in `directory`.
+        self._temporary = tempfile.TemporaryDirectory(prefix="coldnotify-devices-", ignore_cleanup_errors=True)
         forms = {f"device-{number}": schedule.form_of(number) for number in range(1, DEVICES + 1)}
         forms |= {client.device: "link" for client in schedule.linked}
         for name, form in forms.items():
             flags = [f"--form={form}", f"--states={directory / 'states'}"]
             flags += [f"--history={directory / f'{name}.jsonl'}", *(f"--gateway={address}" for address in gateways)]
-            self._devices[name] = DeviceProcess("coldnotify_fault.device_host", flags, directory / f"{name}.log")
+            log = directory / f"{name}.log"
+            self._devices[name] = DeviceProcess("coldnotify_fault.device_host", flags, log, self._temporary.name)
         (directory / "states").mkdir()
 
     def histories(self) -> list[Path]:
@@ -187,6 +193,7 @@ class Devices:
         for device in self._devices.values():
             with suppress(subprocess.TimeoutExpired):
                 device.kill()
+        self._temporary.cleanup()
 
     def _command(self, client: str, what: str, **arguments: Any) -> None:
         self._devices[self.intents[client].device].command(what, client, **arguments)

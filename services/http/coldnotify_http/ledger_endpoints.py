@@ -89,9 +89,12 @@ class _Ledger:
         return json_answer({**asked, **explanation, **known, **details, "gateways_silent": silent})
 
     async def objects(self, request: web.Request) -> web.Response:
-        """GET .../objects?query&limit&after: all, or those that fit a query."""
+        """GET .../objects?query&prefix&from&to&names&limit&after: all, or those that fit."""
         if "query" not in request.query:
-            return as_it_is(await self._passed_on(request))
+            answer = await self._passed_on(request)
+            if answer.status == 200 and "names" in request.query and "as_of" not in answer.body:
+                raise NobodyAnswers("the matcher that serves this group is of a release without names")
+            return as_it_is(answer)
         try:
             async with self._queries.turn(who_asks(request), QUERY_TURN_S):
                 answer = await self._passed_on(request)

@@ -123,6 +123,13 @@ async def test_a_matcher_that_does_not_know_queries_has_not_answered_one() -> No
         assert (await get(f"{url}{path}?query=a%20%3D%201"))[1]["query"] == "a = 1"
 
 
+async def test_a_matcher_that_does_not_know_names_has_not_answered_for_them() -> None:
+    path = "/v1/domains/d/groups/g/objects?names=a,b"
+    for body, expected in (({"items": []}, 503), ({"items": [], "as_of": 3}, 200)):
+        async with served(web.get("/v1/{any:.*}", answering(body))) as matcher, node([matcher]) as url:
+            assert (await get(url + path))[0] == expected
+
+
 async def test_unknown_names_and_errors_are_passed_on_from_the_matcher() -> None:
     unknown = web.get("/v1/{any:.*}", answering({"error": "object: is not known"}, 404))
     async with served(unknown) as matcher, node([matcher]) as url:

@@ -23,7 +23,7 @@ from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
 from coldnotify_matcher.engine.objects.objects import UNKNOWN
 from coldnotify_matcher.looking.evaluating import PASS_S_MAX, REST_S, TURN_S_MAX, Evaluation, in_turn
-from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, show_description
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, name_span, show_description
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 OBJECTS_A_LOCK = 1_000
@@ -55,11 +55,12 @@ class FindEndpoint:
         self._turn_s = turn_s
 
     def objects(self, request: web.Request) -> web.Response:
-        """GET .../objects?query&limit&after: a page may have fewer than `limit`; the list is complete if `next` is
-        null."""
+        """GET .../objects?query&prefix&from&to&limit&after: a page may have fewer than `limit`; the list is complete if
+        `next` is null."""
         text = request.query.get("query")
-        if text is None:
+        if text is None or "names" in request.query:
             return self._look.objects(request)
+        within = name_span(request)
         asked = page_request(request.query)
         try:
             query = query_of(text)
@@ -72,7 +73,8 @@ class FindEndpoint:
                 described = list(partition.engine.state.descriptions.of_group(prefix[:-1]))
             names = {key[len(prefix) :] for key in keys if key.startswith(prefix)}
             names.update(name for name in described if name not in names)
-            return json_answer(self._page(query, asked, partition, prefix, _in_order(names, asked.after)))
+            in_order = _in_order(filter(within, names), asked.after)
+            return json_answer(self._page(query, asked, partition, prefix, in_order))
 
     def _page(
         self, query: CanonicalQuery, asked: PageRequest, partition: MatcherPartition, prefix: str, names: Iterator[str]

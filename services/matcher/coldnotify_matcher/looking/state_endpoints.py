@@ -15,10 +15,10 @@ import msgspec
 from aiohttp import web
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.list_pages import Page, PageRequest, page_request
-from coldnotify_common.http.web import error_response
+from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_schemas.descriptions import Description, encode_description
 from coldnotify_schemas.matcher_state import EXPIRY_NEVER
-from coldnotify_schemas.names import check_name, check_object
+from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.partition_progress import OwningPhase
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from coldnotify_matcher.worker import MatcherWorker
 
 T = TypeVar("T")
+
+NAMES_MAX = 100
+"""Objects that are asked for by their names at once: the worker waits until all are copied."""
 
 UNSAYABLE_SHOWN_MAX = 10
 """Names of a partition that MQTT cannot say, which are shown."""
@@ -209,8 +212,20 @@ class Look:
         return json_answer(shown)
 
     def objects(self, request: web.Request) -> web.Response:
-        """GET .../objects, paged."""
-        return self._of_group(request, lambda engine: engine.state.objects, show_object)
+        """GET .../objects?prefix&from&to&limit&after, paged; or ?names, all as of one position."""
+        if "names" in request.query:
+            return self._named(request)
+        span = name_span(request)
+        return self._of_group(request, lambda engine: engine.state.objects, show_object, span)
+
+    def _named(self, request: web.Request) -> web.Response:
+        """Returns the objects of these names, with a version of null where nothing was published."""
+        names = _names(request)
+        with self.served(request) as (prefix, partition):
+            state = partition.engine.state
+            items = [show_object(state.objects.get(prefix + name) or Obj(prefix + name)) for name in names]
+            as_of = state.position
+        return json_answer({"items": items, "next": None, "as_of": as_of})
 
     def object(self, request: web.Request) -> web.Response:
         """GET .../objects/{object}."""
@@ -224,9 +239,14 @@ class Look:
         return json_answer(shown)
 
     def _of_group(
-        self, request: web.Request, all_of: Callable[[Engine], Mapping[str, T]], show: Callable[[T], dict[str, Any]]
+        self,
+        request: web.Request,
+        all_of: Callable[[Engine], Mapping[str, T]],
+        show: Callable[[T], dict[str, Any]],
+        within: Callable[[str], bool] = lambda _: True,
     ) -> web.Response:
-        """Returns items of the group, paged by their names. Only those of the page are taken from the mapping."""
+        """Returns items of the group, paged by their names. Only those of the page are taken from the mapping.
+        `within`: says of a name whether it is wanted."""
         asked = page_request(request.query)
         with self.served(request) as (prefix, partition):
             by_key = all_of(partition.engine)
@@ -236,7 +256,7 @@ class Look:
             return show(by_key[prefix + name]) if prefix + name in by_key else None
 
         names = (key.removeprefix(prefix) for key in keys if key.startswith(prefix))
-        return json_answer(self.page(partition, names, asked, show_it))
+        return json_answer(self.page(partition, filter(within, names), asked, show_it))
 
     @contextmanager
     def served(self, request: web.Request) -> Iterator[tuple[str, MatcherPartition]]:
@@ -253,6 +273,39 @@ class Look:
             if partition.phase is not OwningPhase.OWNED:
                 raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")
             yield f"{domain}/{group}/", partition
+
+
+def name_span(request: web.Request) -> Callable[[str], bool]:
+    """Returns a function that says of a name whether it begins with `prefix`, is not before `from`, and is before `to`.
+    Raises BadRequest."""
+    begin, first, end = (_part_of_name(request, parameter) for parameter in ("prefix", "from", "to"))
+    if not (begin or first or end):
+        return lambda _: True
+    return lambda name: name.startswith(begin) and name >= first and (not end or name < end)
+
+
+def _part_of_name(request: web.Request, parameter: str) -> str:
+    text = request.query.get(parameter)
+    if text is None:
+        return ""
+    try:
+        return check_object(text, parameter)
+    except InvalidName as error:
+        raise BadRequest(parameter, str(error).removeprefix(f"{parameter}: ")) from None
+
+
+def _names(request: web.Request) -> list[str]:
+    """Returns the names in `names`, between commas. Raises BadRequest."""
+    for other in ("query", "prefix", "from", "to", "limit", "after"):
+        if other in request.query:
+            raise BadRequest(other, "cannot be combined with names")
+    names = list(dict.fromkeys(request.query["names"].split(",")))
+    if len(names) > NAMES_MAX:
+        raise BadRequest("names", f"has {len(names)} names (at most {NAMES_MAX} are allowed)")
+    try:
+        return [check_object(name, "names") for name in names]
+    except InvalidName as error:
+        raise BadRequest("names", str(error).removeprefix("names: ")) from None
 
 
 def first_of(names: Iterable[str], asked: PageRequest) -> tuple[list[str], str | None]:

@@ -97,6 +97,8 @@ def test_pages_are_in_the_order_of_names_and_say_where_to_go_on(matcher: Matcher
     assert found == NAMES[::2]
     assert sizes == [500, 500, 250]
     assert matcher.names("NAME STARTS WITH 'lamp/000'") == NAMES[:10]
+    within = {"from": "lamp/0004", "to": "lamp/0009", "query": "n = 1"}
+    assert [one["object"] for one in matcher.get(**within)[1]["items"]] == ["lamp/0004", "lamp/0006", "lamp/0008"]
 
 
 def test_a_page_that_takes_too_long_ends_early_and_the_next_goes_on(matcher: Matcher) -> None:

@@ -166,6 +166,36 @@ def test_lists_come_in_pages(port: int, bench: EngineBench, what: str) -> None:
     assert seen == [f"{what[0]}{i}" for i in range(5)]
 
 
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        ("prefix=b", ["b", "b/1", "b/2"]),
+        ("prefix=b/", ["b/1", "b/2"]),
+        ("from=b/1&to=c", ["b/1", "b/2"]),
+        ("from=b/1&prefix=b&after=b/1", ["b/2"]),
+        ("to=b", ["a"]),
+        ("prefix=x", []),
+    ],
+)
+def test_a_span_of_names(port: int, bench: EngineBench, span: str, expected: list[str]) -> None:
+    for name in ("c", "b/2", "b/1", "b", "a"):
+        bench.version(name, 1)
+    bench.settle()
+    status, body = get(port, f"{BASE}/objects?{span}")
+    assert (status, [one["object"] for one in body["items"]], body["next"]) == (200, expected, None)
+
+
+def test_named_objects_are_all_as_of_one_position(port: int, bench: EngineBench) -> None:
+    bench.version("b", 4)
+    bench.version("a", 5)
+    bench.settle()
+    status, body = get(port, f"{BASE}/objects?names=b,nothing,a,b")
+    assert status == 200
+    assert [(one["object"], one["version"]) for one in body["items"]] == [("b", 4), ("nothing", None), ("a", 5)]
+    assert (body["as_of"], body["next"]) == (bench.engine.state.position, None)
+    assert get(port, f"{BASE}/objects/nothing")[0] == 404, "a look makes no object"
+
+
 def test_a_clients_registrations_come_in_pages(port: int, bench: EngineBench) -> None:
     bench.opened(*(f"o{i}" for i in range(5)))
 
@@ -181,6 +211,12 @@ def test_a_clients_registrations_come_in_pages(port: int, bench: EngineBench) ->
         (f"{BASE}/clients?limit=0", 400, "limit"),
         (f"{BASE}/clients?limit=1001", 400, "limit"),
         (f"{BASE}/objects?limit=x", 400, "limit"),
+        (f"{BASE}/objects?prefix={'o' * 256}", 400, "prefix"),
+        (f"{BASE}/objects?to=", 400, "to"),
+        (f"{BASE}/objects?names=a,,b", 400, "names"),
+        (f"{BASE}/objects?names={','.join(map(str, range(101)))}", 400, "names"),
+        (f"{BASE}/objects?names=a&limit=1", 400, "limit"),
+        (f"{BASE}/objects?names=a&query=x", 400, "query"),
         (f"{BASE}/clients/a%20b", 400, "client"),
         (f"/v1/domains/a%20b/groups/{GROUP}/clients", 400, "domain"),
         (f"/v1/domains/{DOMAIN}/groups/{'g' * 65}/objects", 400, "group"),
