@@ -110,7 +110,7 @@ def _routes(current: CurrentWorker[MatcherWorker], settings: MatcherSettings) ->
         *outcome_endpoints.routes(current),
         *overview.routes(current),
         *list_endpoints.routes(current),
-        *find_endpoints.routes(current),
+        *find_endpoints.routes(current, writes),
         *query_endpoints.routes(current),
         *channel_endpoints.routes(current),
         *removal_endpoints.routes(current),

@@ -17,7 +17,6 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -37,12 +36,11 @@ from coldnotify_schemas.descriptions import (
 )
 from coldnotify_schemas.names import check_object
 from coldnotify_schemas.records import InvalidRecord
-from coldnotify_streams.core.partition_progress import OwningPhase
-from confluent_kafka.admin import AdminClient
 
-from coldnotify_matcher.asked_writes import Headers, LogEnd, NotWritten
+from coldnotify_matcher.asked_writes import Headers, NotWritten
 from coldnotify_matcher.engine.objects.description_store import NEVER, StoredDescription
 from coldnotify_matcher.engine.objects.merged_patches import Place
+from coldnotify_matcher.looking.reading_up import AskedEnds, ReadingUp
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, partition_for, show_description
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
@@ -54,8 +52,6 @@ CHANGES_MAX = 1_000
 """Maximum of changes under way, or waiting for another of the same object; half of them for one domain."""
 MADE_S = 0.02
 """Patches that are being written are in the log within a step."""
-LOOK_AGAIN_S = 0.25
-"""A bell may be gone with its worker."""
 NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
 NO_REVISION = "none"
 """For `if_revision`: the object never had a description."""
@@ -64,11 +60,8 @@ _REVISION = re.compile(r"[0-9a-f]{8}\.[0-9]{1,19}")
 _RETRY_AFTER_S = "1"
 
 
-class DescriptionWrites(Protocol):
+class DescriptionWrites(AskedEnds, Protocol):
     """The methods of AskedWrites that this module needs."""
-
-    async def end(self, admin: AdminClient, partition: int) -> LogEnd:
-        """Returns the partition's end, requested after this call. Raises KafkaUnavailable."""
 
     async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int, headers: Headers = ()) -> int:
         """Returns the record's offset, once it is durable; -1: Kafka does not say. Raises NotWritten."""
@@ -153,6 +146,7 @@ class DescriptionEndpoints:
         self._current = current
         self._log = log
         self._look = Look(current)
+        self._reading = ReadingUp(current, log)
         self._change_s = change_s
         self._changes = Shared(changes_max, share_of(changes_max))
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -230,7 +224,7 @@ class DescriptionEndpoints:
         key = change.key.encode()
         while True:
             now_ms = self._now_ms()
-            partition = await self._read_up(change)
+            partition = await self._reading.up(change.domain, change.group)
             if not partition.engine.state.patches.is_changing(change.place):
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was loaded anew meanwhile")
             epoch = partition.engine.state.epoch
@@ -246,7 +240,7 @@ class DescriptionEndpoints:
             tried.outcome = MAY_BE_WRITTEN
             value = encode_description_record(description)
             offset = await self._log.write(partition.number, key, value, version, before.headers)
-            if await self._read_up(change) is not partition:
+            if await self._reading.up(change.domain, change.group) is not partition:
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was loaded anew meanwhile")
             after = await self._known(partition, change)
             if after.headers != before.headers or (after.version > version and after.offset < offset):
@@ -273,30 +267,6 @@ class DescriptionEndpoints:
                 return known._replace(headers=headers, is_made=is_made)
 
         return await asyncio.to_thread(look)
-
-    async def _read_up(self, change: _Change) -> MatcherPartition:
-        """Returns the object's partition, once it is read to the present end of its log, including others' claims.
-
-        Raises HTTPServiceUnavailable, KafkaUnavailable.
-        """
-        partition = partition_for(self._current, change.domain, change.group)
-        worker = self._current.worker
-        if worker is None or partition.phase is not OwningPhase.OWNED:
-            raise web.HTTPServiceUnavailable(
-                text=f"{change.domain}/{change.group}: partition {partition.number} is being loaded"
-            )
-        end = await self._log.end(worker.admin, partition.number)
-        while True:
-            ring = worker.bell.next_ring()
-            if worker is not self._current.worker or not self._look.serves(partition):
-                raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
-            read = partition.positions
-            topics = partition.engine.state.rules.topics
-            if read.get(topics.objects, 0) >= end.objects and read.get(topics.sessions, 0) >= end.sessions:
-                return partition
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_AGAIN_S):
-                    await ring.wait()
 
 
 class _Tried:

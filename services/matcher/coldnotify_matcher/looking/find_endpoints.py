@@ -23,7 +23,8 @@ from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
 from coldnotify_matcher.engine.objects.objects import UNKNOWN
 from coldnotify_matcher.looking.evaluating import PASS_S_MAX, REST_S, TURN_S_MAX, Evaluation, in_turn
-from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, name_span, show_description
+from coldnotify_matcher.looking.reading_up import AskedEnds, ReadingUp
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, name_span, show_description
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 OBJECTS_A_LOCK = 1_000
@@ -32,10 +33,15 @@ NAMES_A_SORT = 5_000
 """Sorting them takes a millisecond, in which no other thread has the interpreter."""
 
 
-def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """Routes GET .../objects: those that fit `query`; without one, all that the matcher knows."""
-    found = FindEndpoint(current)
-    return [web.get("/v1/domains/{domain}/groups/{group}/objects", in_a_thread(found.objects))]
+def routes(current: HasWorker, log: AskedEnds) -> list[web.AbstractRouteDef]:
+    """Routes GET .../objects: those that fit `query`; without one, all that the matcher knows; and .../OBJECT."""
+    found, reading = FindEndpoint(current), ReadingUp(current, log)
+    objects = "/v1/domains/{domain}/groups/{group}/objects"
+    return [
+        web.get(objects, reading.before(found.objects)),
+        # (?s: a name may have line feeds, too.
+        web.get(f"{objects}/{{object:(?s:.+)}}", reading.before(Look(current).object)),
+    ]
 
 
 class _One(NamedTuple):

@@ -60,16 +60,14 @@ class HasWorker(Protocol):
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """Routes GET endpoints below /v1; each answers for the partitions that this matcher serves. The list of a group's
-    objects is among `find_endpoints`."""
+    """Routes GET endpoints below /v1; each answers for the partitions that this matcher serves. Those of objects are
+    among `find_endpoints`."""
     look = Look(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
         web.get("/v1/partitions", in_a_thread(look.partitions)),
         web.get(f"{group}/clients", in_a_thread(look.clients)),
         web.get(f"{group}/clients/{{client}}", in_a_thread(look.client)),
-        # (?s: a name may have line feeds, too.
-        web.get(f"{group}/objects/{{object:(?s:.+)}}", in_a_thread(look.object)),
     ]
 
 

@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 from aiohttp import web
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_matcher.asked_writes import AskedWrites
 from coldnotify_matcher.looking import find_endpoints
 from coldnotify_matcher.looking.evaluating import in_turn
 from coldnotify_matcher.looking.find_endpoints import FindEndpoint
@@ -49,7 +51,7 @@ class Matcher:
 @pytest.fixture
 def matcher() -> Iterator[Matcher]:
     one = Matcher()
-    with served_in_a_thread(find_endpoints.routes(one.current)) as port:
+    with served_in_a_thread(find_endpoints.routes(one.current, AskedWrites(ServiceSettings()))) as port:
         one.port = port
         yield one
 

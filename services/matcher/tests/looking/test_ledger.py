@@ -9,8 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_matcher.asked_writes import AskedWrites
 from coldnotify_matcher.engine.interests.by_query import deciding, query
-from coldnotify_matcher.looking import evaluating, ledger, overview, state_endpoints
+from coldnotify_matcher.looking import evaluating, find_endpoints, ledger, overview, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.descriptions import Description
@@ -34,7 +36,8 @@ def port(bench: EngineBench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
     LOCKS.append(worker.lock)
     current = SimpleNamespace(worker=worker)
-    shown = [*ledger.routes(current), *overview.routes(current), *routes(current)]
+    objects = find_endpoints.routes(current, AskedWrites(ServiceSettings()))
+    shown = [*ledger.routes(current), *overview.routes(current), *objects, *routes(current)]
     with served_in_a_thread(shown) as port:
         yield port
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_matcher.asked_writes import AskedWrites
 from coldnotify_matcher.looking import find_endpoints, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes
 from coldnotify_matcher.matcher_partition import MatcherPartition
@@ -52,7 +54,7 @@ def current(bench: EngineBench) -> Current:
 
 @pytest.fixture
 def port(current: Current) -> Iterator[int]:
-    shown = [*find_endpoints.routes(current), *routes(current)]
+    shown = [*find_endpoints.routes(current, AskedWrites(ServiceSettings())), *routes(current)]
     with served_in_a_thread(shown) as port:
         yield port
 
