@@ -34,6 +34,8 @@ PAGE_BYTES_MAX = 64 * 1024
 version is chosen late."""
 _PAGE_BYTES_MIN = 1024
 """Size for a gateway that names less: each page costs a pass over all registrations of its client."""
+_ENTRY_FIXED_BYTES = 48
+"""Bytes of an entry beside name, payload and properties: tags, lengths and numbers."""
 
 
 def page_bytes_of(asked: int) -> int:
@@ -198,9 +200,16 @@ def _groups(lacking: Sequence[Obj], cursor: int) -> Iterator[WholeGroup[Obj]]:
     if not any(obj.set_last > cursor for obj in lacking):
         yield from (WholeGroup([obj], obj.offset, obj.offset) for obj in lacking)
         return
-    for group in whole_groups(lacking, lambda obj: obj.span_above(cursor)):
-        if group.begin == group.end or sum(len(obj.payload) for obj in group.entries) <= PAGE_BYTES_MAX:
-            yield group
-        else:
-            # In an order in which none comes behind its own offset.
-            yield from whole_groups(group.entries, lambda obj: (obj.span_above(cursor)[0],) * 2)
+    groups = list(whole_groups(lacking, lambda obj: obj.span_above(cursor)))
+    for at, group in enumerate(groups):
+        if sum(map(_entry_bytes, group.entries)) > PAGE_BYTES_MAX:
+            # An entry may have its offset behind later groups: so these are in the order of offsets, too.
+            rest = [obj for one in groups[at:] for obj in one.entries]
+            yield from whole_groups(rest, lambda obj: (obj.offset, obj.offset))
+            return
+        yield group
+
+
+def _entry_bytes(obj: Obj) -> int:
+    """Returns the approximate size of an object's entry in a page."""
+    return _ENTRY_FIXED_BYTES + len(obj.name.encode()) + len(obj.payload) + len(obj.properties)

@@ -218,6 +218,50 @@ def test_sets_that_share_objects_are_divided_where_they_fill_a_page() -> None:
     assert told.keys() == set(names)
 
 
+def set_of(names: list[str], payload: bytes) -> bytes:
+    members = b",".join(b'{"object":"%b","payload":%b}' % (name.encode(), payload) for name in names)
+    return b'{"set":[%b]}' % members
+
+
+def test_pages_stay_small_where_one_object_is_in_every_set() -> None:
+    bench = EngineBench()
+    names = [f"{'a' * 200}{number:03}" for number in range(990)]
+    bench.opened("hub", *names)
+    bench.version("first", 1)
+    for at in range(0, len(names), 99):
+        published_set(bench, str(at), set_of(["hub", *names[at : at + 99]], b"1"))
+    bench.items()
+    bench.open(["hub", *names], cursor=0, session=2)
+    (page,) = pages(bench.items())
+    assert page.ByteSize() < 80_000
+
+
+def test_each_page_moves_the_cursor_behind_what_it_tells() -> None:
+    bench = EngineBench()
+    names = [f"o{number:03}" for number in range(100)]
+    bench.opened("late", *names)
+    bench.version("first", 1)
+    cursor = 0
+    for turn in range(2):
+        cursor = bench.engine.state.position - 1
+        for at in range(0, len(names), 20):
+            published_set(bench, f"{turn} {at}", set_of(names[at : at + 20], b'"%b"' % (b"x" * 2500)))
+            bench.items()
+    # Each object was in a set before the cursor, too, and not all of them fit into a page.
+    published_set(bench, "last", set_of([names[0], "late"], b"1"))
+    bench.items()
+    bench.open(["late", *names], cursor=cursor, session=2)
+    told = []
+    while True:
+        (page,) = pages(bench.items())
+        assert page.ByteSize() < 80_000
+        told += versions(page.newest)
+        if page.last:
+            break
+        bench.catch_up(page.complete, page=page.page, ask=page.ask, session=2, paging=page.paging)
+    assert len(told) == len({name for name, _ in told}) == 101
+
+
 # --- logs as they are drawn
 
 
