@@ -41,8 +41,8 @@ SLIPS = {
     "what is below the highest offset is dropped": Slip(
         SentRow,
         "take_offset",
-        "if offset <= complete or offset in offsets:",
-        "if offset <= max(offsets, default=complete):",
+        "if offset <= complete or mark in offsets:",
+        "if offset <= max((one >> _NAME_BITS for one in offsets), default=complete):",
         45,
         meters=True,
     ),

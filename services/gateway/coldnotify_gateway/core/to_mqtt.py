@@ -44,7 +44,7 @@ class ToDevice:
         """Tells a publish to live sessions with these numbers, each by its filters. What is of high priority is told
         in its turn.
         """
-        newest = fan_out.newest
+        newest, name = fan_out.newest, fan_out.newest.name
         complete, left_ms = complete_of(newest), _left_ms(newest)
         if left_ms == 0:
             return []
@@ -52,13 +52,14 @@ class ToDevice:
         for number in numbers:
             session = view.sessions[number]
             device = device_of(session)
-            filters = device.filters.fitting(newest.name)
+            filters = device.filters.fitting(name)
             if not filters:
                 continue
             if not device.deliveries.takes:
                 self._slow(session)
                 continue
-            if not device.deliveries.rows[OBJECTS].take_offset(newest.offset, session.complete_in(session.objects)):
+            complete_before = session.complete_in(session.objects)
+            if not device.deliveries.rows[OBJECTS].take_offset(newest.offset, complete_before, name):
                 continue
             told.to(session, device, told.version(newest, complete, filters))
             # The partition's position may be unknown yet. By its own, a session tells a new matcher where it is.
@@ -131,8 +132,8 @@ class ToDevice:
             filters: _Filters = device.filters.named(newest.answers)
             if not filters or newest.deleted or not newest.HasField("version") or left_ms == 0:
                 return
-            is_first = device.take_answer(filters, newest.offset)
-            if not row.take_offset(newest.offset, NONE):
+            is_first = device.take_answer(filters, newest.offset, newest.name)
+            if not row.take_offset(newest.offset, NONE, newest.name):
                 if not (is_first and device.subscribed_by(filters)):
                     return  # told on this connection, and no SUBSCRIBE since, or none on it, asks for it
             elif newest.offset > session.objects.acked:
@@ -143,7 +144,7 @@ class ToDevice:
             return
         complete = complete_of(newest)
         filters = device.filters.fitting(newest.name)
-        if not filters or left_ms == 0 or not row.take_offset(newest.offset, NONE):
+        if not filters or left_ms == 0 or not row.take_offset(newest.offset, NONE, newest.name):
             device.deliveries.wait(Due(OBJECTS, complete))
             return
         how = manner(filters, retain=_retains(filters), qos_max=qos_max)

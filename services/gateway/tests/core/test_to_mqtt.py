@@ -58,6 +58,41 @@ def test_a_version_is_told_to_who_has_a_filter_that_fits(bench: MqttBench) -> No
     assert session.objects.acked == 9
 
 
+def test_a_device_is_told_each_member_of_a_set_once(bench: MqttBench) -> None:
+    wire, session = lamp(bench, "#")
+
+    def members(names: str, answers: tuple[str, ...] = ()) -> list[Newest]:
+        found = [a_version(name, 3, 9, b"x", answers=answers) for name in names]
+        for one in found[:-1]:
+            one.behind = 1
+        return found
+
+    def said() -> list[str]:
+        packets = wire.publishes()
+        for one in packets:
+            bench.send(wire, puback(one))
+        return [one.topic for one in packets]
+
+    bench.inbox(*(told(one, session) for one in members("ab")))
+    assert said() == ["a", "b"]
+    assert session.objects.acked == 9
+    # It has them, and asks again.
+    bench.subscribe(wire, session, "#")
+    for _ in range(2):
+        bench.inbox(Item(answered=Answered(session=session.number, newest=members("abc", answers=("#",)))))
+    assert said() == ["a", "b", "c"]
+
+
+def test_a_page_has_each_member_of_a_set(bench: MqttBench) -> None:
+    wire, request = bench.connecting(a_connect(clean=False))
+    number, ask = request.session, request.open.ask
+    bench.inbox(opened_kept(number, ask, [a_filter("#")], 4, present=True))
+    first, second = a_version("a", 1, 9, b"x"), a_version("b", 1, 9, b"x")
+    first.behind = 1
+    bench.inbox(a_page(number, ask, 1, [first, second], 9, last=True))
+    assert [one.topic for one in wire.packets() if isinstance(one, Publish)] == ["a", "b"]
+
+
 def test_like_sessions_get_the_same_bytes_in_one_output(bench: MqttBench) -> None:
     sessions = []
     for number in range(3):

@@ -25,6 +25,7 @@ _OFFSETS_MAX = 1000
 """Most offsets above `complete` that are remembered, so that nothing is sent twice on one connection."""
 _OFFSETS_LOOK = 64
 """With more offsets than this, those that `complete` has passed are forgotten."""
+_NAME_BITS = 64
 
 
 class Due(NamedTuple):
@@ -82,27 +83,30 @@ class SentRow:
         self._entries: deque[_Sent] | None = None
         """Made for the first entry, and forgotten with the last: an idle device holds none."""
         self._offsets: set[int] | None = None
+        """Each with the hash of a name below it."""
 
     def __len__(self) -> int:
         """The number of entries that are not settled."""
         return len(self._entries or ())
 
-    def take_offset(self, offset: int, complete: int) -> bool:
+    def take_offset(self, offset: int, complete: int, name: str = "") -> bool:
         """Notes that this offset is sent. Returns false if it was on this connection already.
 
+        `name`: the object's, as the members of a set have one offset.
         `complete`: what the client has been sent of the stream. By it, and not by the highest offset, because versions
         that were held back follow later ones.
         """
         offsets = self._offsets
         if offsets is None:
             offsets = self._offsets = set()
-        if offset <= complete or offset in offsets:
+        mark = offset << _NAME_BITS | hash(name) & (1 << _NAME_BITS) - 1
+        if offset <= complete or mark in offsets:
             return False
         if len(offsets) >= _OFFSETS_LOOK:
-            self._offsets = offsets = {one for one in offsets if one > complete}
+            self._offsets = offsets = {one for one in offsets if one >> _NAME_BITS > complete}
             while len(offsets) >= _OFFSETS_MAX:
                 offsets.remove(min(offsets))
-        offsets.add(offset)
+        offsets.add(mark)
         return True
 
     def sent(self, due: Due, *, acknowledged: bool) -> _Sent:

@@ -129,8 +129,9 @@ class MqttSide:
         self.filters: HeldFilters = NO_FILTERS
         self.subscribed: HeldFilters = NO_FILTERS
         """The filters for which a SUBSCRIBE came on this connection."""
-        self._answered: dict[str, int] | None = None
-        """By filter, the offset up to which its answer has come on this connection. Made for the first answer."""
+        self._answered: dict[str, tuple[int, tuple[str, ...]]] | None = None
+        """By filter, the offset up to which its answer has come on this connection, with the names of this offset. Made
+        for the first answer."""
         self.deliveries = Deliveries()
         self.asking: list[SubscribeAsked] = []
         self._publishes: DevicePublishes | None = None
@@ -306,17 +307,21 @@ class MqttSide:
             for text in texts:
                 self._answered.pop(text, None)
 
-    def take_answer(self, filters: Iterable[HeldFilter], offset: int) -> bool:
-        """Notes that a version at this offset answers these filters. Returns false if the same answer to each of them
-        had it already: a matcher that takes over answers from the beginning what was not acknowledged.
+    def take_answer(self, filters: Iterable[HeldFilter], offset: int, name: str) -> bool:
+        """Notes that this object's version at this offset answers these filters. Returns false if the same answer to
+        each of them had it already: a matcher that takes over answers from the beginning what was not acknowledged.
         """
         answered = self._answered
         if answered is None:
             answered = self._answered = {}
-        new = [one.text for one in filters if answered.get(one.text, NONE) < offset]
-        for text in new:
-            answered[text] = offset
-        return bool(new)
+        is_new = False
+        for one in filters:
+            reached, names = answered.get(one.text, (NONE, ()))
+            if reached < offset:
+                answered[one.text], is_new = (offset, (name,)), True
+            elif reached == offset and name not in names:
+                answered[one.text], is_new = (offset, (*names, name)), True
+        return is_new
 
     def forget_answers(self) -> None:
         """Notes that offsets are those of another log from now on."""
