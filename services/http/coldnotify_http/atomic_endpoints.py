@@ -11,7 +11,7 @@ from coldnotify.publisher import Published, PublishError
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.web import BadRequest, error_response, field_of
 from coldnotify_common.http.web_auth import checks_names
-from coldnotify_schemas.atomic_sets import SET_BYTES_MAX, AtomicSet, parse_set, set_key
+from coldnotify_schemas.atomic_sets import SET_BYTES_MAX, AtomicSet, encode_set, parse_set, set_key
 from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.records import InvalidRecord, name_the_field
 from msgspec.structs import replace
@@ -79,12 +79,8 @@ class AtomicEndpoints:
             self._metrics.bad_requests.inc()
             raise
         domain, group, id_, said = asked
-        named = [(one.object, one.said) for one in said.members]
-        owned = owned_records(request, domain, group, named)
-        sources = (record.source for _, record in owned)
-        members = [
-            one._replace(said=replace(one.said, source=by)) for one, by in zip(said.members, sources, strict=True)
-        ]
+        owned = owned_records(request, domain, group, [(one.object, one.said) for one in said.members])
+        written = written_set(said, [record.source for _, record in owned])
         entered = await self._publishing.enter(request, domain, group, owned, len(body))
         if isinstance(entered, web.Response):
             return entered
@@ -92,12 +88,12 @@ class AtomicEndpoints:
         begin_s = time.perf_counter()
         try:
             outcome = await self._sender.publish_set_async(
-                domain, group, id_, AtomicSet(tuple(members)), traceparent=traceparent_of(request) or None
+                domain, group, id_, written, traceparent=traceparent_of(request) or None
             )
         finally:
             self._publishing.entrance.leave(entered, () if outcome is None else [outcome])
         self._metrics.publish_seconds.observe(time.perf_counter() - begin_s)
-        self._metrics.publishes.labels(kind_of(outcome)).inc(len(members))
+        self._metrics.publishes.labels(kind_of(outcome)).inc(len(written.members))
         about = {"domain": domain, "group": group, "id": id_}
         if isinstance(outcome, PublishError):
             words = "unknown: it may be published" if outcome.indeterminate else "not published"
@@ -131,6 +127,18 @@ def parse_request(body: bytes, payload_bytes_max: int) -> SetRequest:
     except InvalidRecord as error:
         field, _, words = str(error).partition(": ")
         raise BadRequest(field, words) from None
+
+
+def written_set(said: AtomicSet, sources: Sequence[str | None]) -> AtomicSet:
+    """Returns a set as it is written, with its members' sources. Raises BadRequest if it is too long then."""
+    members = [one._replace(said=replace(one.said, source=by)) for one, by in zip(said.members, sources, strict=True)]
+    written = AtomicSet(tuple(members))
+    try:
+        encode_set(written)
+    except InvalidRecord as error:
+        field, _, words = str(error).partition(": ")
+        raise BadRequest(field, words) from None
+    return written
 
 
 def decided_answer(about: Mapping[str, object], published: Published, item: Mapping[str, Any] | str) -> web.Response:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from coldnotify.publisher import Published
 from coldnotify_common.http.web import BadRequest
-from coldnotify_http.atomic_endpoints import decided_answer, parse_request
+from coldnotify_http.atomic_endpoints import decided_answer, parse_request, written_set
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
 
@@ -42,6 +42,16 @@ def test_a_bad_set_names_its_field(body: bytes, field: str) -> None:
 def test_a_bad_name_is_refused() -> None:
     with pytest.raises(InvalidName, match="domain: "):
         parse_request(b'{"domain":"d/e","group":"g","set":[{"object":"a"}]}', PAYLOAD_BYTES_MAX)
+
+
+def test_a_set_that_its_sources_make_too_long_is_refused() -> None:
+    payload = b"x" * 630
+    members = b",".join(b'{"object":"a%d","payload":"%b"}' % (number, payload) for number in range(92))
+    said = parse_request(b'{"domain":"d","group":"g","set":[%b]}' % members, PAYLOAD_BYTES_MAX).said
+    assert written_set(said, ["tromso", *91 * [None]]).members[0].said.source == "tromso"
+    with pytest.raises(BadRequest) as refused:
+        written_set(said, 92 * ["tromso"])
+    assert refused.value.field == "set"
 
 
 def answer(item: dict[str, Any] | str) -> tuple[int, dict[str, Any]]:
