@@ -39,6 +39,8 @@ class _Open:
     begin: Begin
     skipped: bool
     puts: dict[ObjectKey, Put] = field(default_factory=dict)
+    rows: dict[ObjectKey, int] = field(default_factory=dict)
+    """Hashes of the rows that these objects have become."""
     truncated: set[str] = field(default_factory=set)
 
 
@@ -112,8 +114,7 @@ class Transactions:
     def _object(self, opened: _Open, rule: TableRule, new: Row | None, old: Row | None, *, is_insert: bool) -> None:
         if new is None:
             assert old is not None
-            if rule.when is None or rule.when.holds_for_deletion(old):
-                self._put(opened, rule, rule.naming.key(old), None)
+            self._leave(opened, rule, old)
             return
         try:
             key = rule.naming.key(new)
@@ -122,20 +123,28 @@ class Transactions:
             if not is_insert and old is not None:
                 self._leave(opened, rule, old)
             raise
-        if old is not None and not is_insert and rule.naming.key(old) != key:
-            self._leave(opened, rule, old)
+        if old is not None and not is_insert and (old_key := _name_of(rule, old)) != key:
+            if old_key is not None:
+                self._leave(opened, rule, old)
             old, is_insert = None, True
         if rule.when is None or rule.when.holds(new, None if is_insert else old or {}):
             self._put(opened, rule, key, new)
 
     def _leave(self, opened: _Open, rule: TableRule, old: Row) -> None:
+        key = rule.naming.key(old)
+        if opened.rows.get(key, (row := _hash_of(old))) != row:
+            return  # another row has become this object meanwhile
         if rule.when is None or rule.when.holds_for_deletion(old):
-            self._put(opened, rule, rule.naming.key(old), None)
+            self._put(opened, rule, key, None)
 
     def _put(self, opened: _Open, rule: TableRule, key: ObjectKey, row: Row | None) -> None:
         put = put_of(rule, key, row, opened.begin.final_lsn, self._incarnation)
         opened.puts.pop(key, None)  # the order is that of the last changes
         opened.puts[key] = put
+        if row is None:
+            opened.rows.pop(key, None)
+        else:
+            opened.rows[key] = _hash_of(row)
         if len(opened.puts) > OBJECTS_MAX:
             raise TooManyObjects
 
@@ -176,6 +185,18 @@ def parse_lsn(text: str) -> int:
     """Returns the number of a place. Raises ValueError."""
     high, low = text.split("/")
     return (int(high, 16) << 32) | int(low, 16)
+
+
+def _name_of(rule: TableRule, row: Row) -> ObjectKey | None:
+    """Returns the object that a row is; None: it has no name that is allowed."""
+    try:
+        return rule.naming.key(row)
+    except RowRejected:
+        return None
+
+
+def _hash_of(row: Row) -> int:
+    return hash(tuple((name, None if cell is None else cell.text) for name, cell in row.items()))
 
 
 def _key_of(change: RowChange) -> str:

@@ -1,6 +1,6 @@
 """A database as a source, with a real PostgreSQL: rows, moves, transactions, outboxes, snapshots, refusals.
 
-Stands for: catalogue, pg_connections, table_rules, transactions, pg_cells, row
+Stands for: catalogue, pg_connections, table_rules, pg_cells, row
 """
 
 import json
