@@ -317,16 +317,16 @@ class _PostgresRun:
         return self._outlet.newest(() if any(one.columns for one in templates) else {one.text for one in templates})
 
     def _compared(self, put: Put, newest: NewestByKey) -> None:
-        """Publishes a version unless the newest one says the same. Raises SourceRefused if that outdoes it."""
+        """Publishes a version unless the newest one says the same. Raises SourceRefused if that outdoes it, or would
+        outdo later ones."""
         known = newest.get(put.key)
-        if not is_changed(known, put):
-            return
         if known is not None and (known.incarnation, known.version) >= (put.incarnation, put.version):
             raise SourceRefused(
                 f"the newest version of {'/'.join(put.key)} is {known.version} of incarnation {known.incarnation}, "
                 f"above the database's {put.version} of {put.incarnation}: set `epoch: {self._needed_epoch(newest)}`"
             )
-        self._outlet.put(put)
+        if is_changed(known, put):
+            self._outlet.put(put)
 
     def _needed_epoch(self, newest: NewestByKey) -> int:
         return (max(one.incarnation for one in newest.values()) >> _TIMELINE_BITS) + 1
