@@ -78,6 +78,8 @@ class KafkaOutlet(OutletTurns):
 
     def passed(self, mark: int) -> None:
         """Marks the place behind the changes so far."""
+        if self._marks and self._marks[-1][0] == self._number:
+            self._marks.pop()  # nothing has come since: there are no more marks than changes
         self._marks.append((self._number, mark))
 
     def confirmed(self) -> int:

@@ -132,6 +132,15 @@ def test_nothing_is_confirmed_that_is_not_acknowledged(fresh_kafka: EmbeddedBrok
     assert versions == list(range(1, last + 1))
 
 
+def test_what_publishes_nothing_leaves_one_mark(stop: StopFlag) -> None:
+    outlet = outlet_to("127.0.0.1:1", stop)
+    for mark in range(1, 1001):
+        outlet.passed(mark)
+    assert len(outlet._marks) == 1
+    assert outlet.confirmed() == 1000
+    outlet.close()
+
+
 def test_a_kafka_that_is_not_there_is_named(stop: StopFlag) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
