@@ -132,7 +132,7 @@ def test_nothing_is_confirmed_that_is_not_acknowledged(fresh_kafka: EmbeddedBrok
     assert versions == list(range(1, last + 1))
 
 
-def test_what_publishes_nothing_leaves_one_mark(stop: StopFlag) -> None:
+def test_empty_transactions_leave_one_mark(stop: StopFlag) -> None:
     outlet = outlet_to("127.0.0.1:1", stop)
     for mark in range(1, 1001):
         outlet.passed(mark)
