@@ -12,7 +12,7 @@ DOMAIN = "animal.observer"
 ROUNDS = 30
 
 
-def test_whoever_has_published_sees_it_at_once(up: Up) -> None:
+def test_a_publish_is_seen_at_once(up: Up) -> None:
     group = f"looks-{uuid4().hex[:5]}"
     objects = f"{up.http_url}/v1/domains/{DOMAIN}/groups/{group}/objects"
     with HttpPublisher(up.http_url) as publisher:

@@ -56,8 +56,9 @@ STALL_S_MAX = 60.0
 back."""
 _NEXT_STALL_S = 0.3
 """The same limit, directly after a gap."""
-_SEARCH_S_LONGEST = 16 * SEARCH_S_MAX
-"""Upper bound of the time limit of a search, which doubles while a search has too little time for an answer."""
+_SEARCH_S_LONGEST = 4 * SEARCH_S_MAX
+"""Upper bound of the time limit of a search, which doubles while a search has too little time for an answer. Other
+partitions' searches wait for it."""
 _LOOK_EVERY_S = 0.25
 _JOIN_S = 2.0
 _ASK_S = 2.0

@@ -82,7 +82,7 @@ def test_a_look_does_not_wait_for_ever(matcher: Matcher, monkeypatch: pytest.Mon
     assert (answer.status, "is not read to the end of its log" in answer.text) == (503, True)
 
 
-def test_who_has_lost_the_partition_does_not_answer(matcher: Matcher) -> None:
+def test_a_lost_partition_is_not_answered_for(matcher: Matcher) -> None:
     matcher.on_end = matcher.worker.partitions.clear
     answer = matcher.get("/o?consistent=1")
     assert (answer.status, "given up meanwhile" in answer.text) == (503, True)

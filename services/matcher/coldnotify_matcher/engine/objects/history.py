@@ -34,6 +34,9 @@ UNDECIDABLE = "undecidable"
 
 OUTCOMES_MAX = 10_000
 """Offsets of one partition whose outcome is remembered: publishers ask within seconds."""
+SET_MEMBERS_MAX = 20_000
+"""Members of sets that are remembered with their outcomes, some 300 bytes each. A refused set has two offsets, and may
+have a hundred of them."""
 PUBLISHES_MAX = 10_000
 """For one partition: some MiB at most. For older ones, only the newest version is known."""
 REJECTED_MAX = 256
@@ -99,6 +102,9 @@ class History:
         self._rejected: deque[RejectedObject] = deque(maxlen=REJECTED_MAX)
         self._outcomes: list[TakenRecord | tuple[str, int, int, int, int] | None] = [None] * outcomes_max
         """At the offset modulo its length; a publish has the form of `_latest`. Another thread may read it."""
+        self._sets: deque[tuple[int, int]] = deque()
+        """Offsets of remembered sets, with their numbers of members."""
+        self._set_members = 0
 
     def taken(self, obj: Obj, record: PublicRecord, version: int, offset: int, *, told: bool = True) -> str:
         """Returns the outcome of a record that the object is about to merge. It is remembered unless it is a
@@ -156,6 +162,19 @@ class History:
         # Records that a load reads again are older than those that are remembered.
         if there is None or there[3] <= taken.offset:
             self._outcomes[place] = taken
+            if taken.members:
+                self._bound_sets(taken)
+
+    def _bound_sets(self, taken: TakenRecord) -> None:
+        self._sets.append((taken.offset, len(taken.members)))
+        self._set_members += len(taken.members)
+        while self._set_members > SET_MEMBERS_MAX:
+            offset, members = self._sets.popleft()
+            self._set_members -= members
+            place = offset % len(self._outcomes)
+            oldest = self._outcomes[place]
+            if oldest is not None and oldest[3] == offset:
+                self._outcomes[place] = None
 
     def since(self, unix_ms: int) -> Iterator[str]:
         """Yields the object's key of each remembered publish from that time on; one that became newer twice comes

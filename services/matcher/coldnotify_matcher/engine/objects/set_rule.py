@@ -53,7 +53,7 @@ class SetRule:
             if alone.verdict is ConditionVerdict.LOST:
                 faults.append(place)
                 # The first record has won only if every member could.
-                undecidable &= self._conditions.may_have_held(obj, member.said, offset)
+                undecidable = undecidable and self._conditions.may_have_held(obj, member.said, offset)
             in_force = alone.version, alone.incarnation
             versions.append((max(obj.version, 0), obj.incarnation) if not alone.is_version else in_force)
         if not faults:

@@ -123,7 +123,11 @@ class Conflation:
 
     def publish_set(self, members: Sequence[NewerMember], offset: int, now_ms: int) -> None:
         """Fan out the members of a set, at `offset`, at once: none may be told without the others. Held publishes of
-        these objects are older."""
+        these objects are older. Of a single one it is a publish like any other."""
+        if len(members) == 1:
+            ((obj, changes),) = members
+            self.publish(obj, offset, now_ms, changes)
+            return
         for obj, _ in members:
             self._awaited.begin(obj, now_ms)
             self._release_all(obj)

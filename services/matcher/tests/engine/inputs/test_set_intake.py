@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine import Engine, Intervals, Rules
 from coldnotify_matcher.engine.inputs.set_intake import SetIntake
 from coldnotify_matcher.engine.objects.condition_rule import verdict_of
 from coldnotify_matcher.engine.objects.history import PUBLISHED, REFUSED, UNDECIDABLE
@@ -76,6 +76,18 @@ def test_all_members_are_published_at_one_offset() -> None:
     latest = bench.latest(TOPICS.objects)
     assert set_key(DOMAIN, GROUP, "1") not in latest
     assert latest[f"{PREFIX}a"] == b'{"version":6,"payload":1,"incarnation":0}'
+
+
+def test_a_single_member_is_conflated_as_any_publish() -> None:
+    bench = EngineBench(rules=Rules(conflation=Intervals({DOMAIN: 100})))
+    bench.opened("a")
+    bench.items()
+    for version in range(1, 6):
+        published_set(bench, str(version), b'{"set":[{"object":"a","version":%d}]}' % version)
+    assert [one[:2] for one in fan_outs(bench.items())] == [("a", 1)]
+    bench.now_ms += 100
+    bench.engine.flush(bench.now_ms)
+    assert [one[:2] for one in fan_outs(bench.items())] == [("a", 5)]
 
 
 def test_none_is_published_if_one_member_does_not_hold() -> None:

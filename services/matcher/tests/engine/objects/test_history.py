@@ -1,7 +1,7 @@
 """What is remembered of publishes and of rejected records, and that it is bounded."""
 
 import pytest
-from coldnotify_matcher.engine.objects.history import REJECTED_MAX, History, NewerRecord
+from coldnotify_matcher.engine.objects.history import REJECTED_MAX, History, NewerRecord, TakenMember, TakenRecord
 from coldnotify_testkit.engine_bench import PREFIX, EngineBench
 
 
@@ -85,6 +85,15 @@ def test_a_repeat_says_the_same_whatever_its_json_looks_like(first: bytes, secon
     bench.settle()
 
     assert outcomes(bench)[:2] == ["published", outcome]
+
+
+def test_remembered_sets_are_bounded_by_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_matcher.engine.objects.history.SET_MEMBERS_MAX", 5)
+    history = History(outcomes_max=100)
+    for offset in range(4):
+        members = tuple(TakenMember(f"o{number}", 0, 1, 1000) for number in range(2))
+        history.remember(TakenRecord("set:d/g/1", 0, -1, offset, -1, "refused", members=members))
+    assert [history.outcome(offset) is not None for offset in range(4)] == [False, False, True, True]
 
 
 def test_outcomes_are_bounded_and_an_old_one_read_again_takes_no_ones_place() -> None:
