@@ -27,15 +27,15 @@ SAVE_INTERVAL_S = 15.0
 
 
 class CountedState(State):
-    """Counts writes."""
+    """Counts writes that are done."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.writes = 0
 
     def write(self, data: bytes) -> None:
-        self.writes += 1
         super().write(data)
+        self.writes += 1
 
 
 class Unit:

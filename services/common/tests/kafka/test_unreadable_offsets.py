@@ -66,7 +66,7 @@ def test_a_gap_ends_with_the_last_record_that_cannot_be_read(
     unreadable: tuple[int, int] | None,
 ) -> None:
     write(fresh_kafka.bootstrap, TOPIC, 1, batches)
-    gap = search.find(TOPIC, 1, start)
+    gap = search.find(TOPIC, 1, start, WAIT_S)
     assert (gap and (gap.start, gap.next)) == unreadable
     if gap is not None:
         assert gap == Gap(TOPIC, 1, gap.start, gap.next, gap.reason)
