@@ -107,9 +107,10 @@ class GapSearch:
                 # Kafka answers with one batch, whatever its size. Those behind it may unpack to hundreds of MiB, each
                 # time.
                 "max.partition.fetch.bytes": 1,
-                # Nor are they fetched in advance. The pause of a second behind a full queue would be one at each look.
+                # Nor are they fetched in advance, unless the next look is late. Behind a full queue the client would wait
+                # for a second, at each look.
                 "queued.min.messages": 1,
-                "fetch.queue.backoff.ms": 5,
+                "fetch.queue.backoff.ms": 30,
                 "fetch.wait.max.ms": 20,
                 "fetch.error.backoff.ms": 10,
                 "statistics.interval.ms": _STATISTICS_MS,

@@ -86,13 +86,13 @@ class CountingSearch(GapSearch):
 @pytest.mark.kafka
 def test_batches_behind_the_damage_are_not_fetched_with_it(fresh_kafka: EmbeddedBroker) -> None:
     long = Batch([BatchRecord(value=bytes(900_000))])
-    write(fresh_kafka.bootstrap, TOPIC, 1, [misplaced(1), GOOD, *[long] * 4])
+    write(fresh_kafka.bootstrap, TOPIC, 1, [misplaced(1), GOOD, *[long] * 20])
     search = CountingSearch(consumer_config(ServiceSettings(kafka=fresh_kafka.bootstrap), "search"), lambda: False)
     try:
         gap = search.find(TOPIC, 1, 0)
         assert gap is not None
         assert gap.next == 1
-        assert 0 < search.received < 900_000
+        assert 0 < search.received < 4_000_000
     finally:
         search.close()
 
