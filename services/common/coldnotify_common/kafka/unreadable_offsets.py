@@ -107,8 +107,8 @@ class GapSearch:
                 # Kafka answers with one batch, whatever its size. Those behind it may unpack to hundreds of MiB, each
                 # time.
                 "max.partition.fetch.bytes": 1,
-                # Nor are they fetched in advance, unless the next look is late. Behind a full queue the client would wait
-                # for a second, at each look.
+                # Nor are they fetched in advance, unless the next look is late. Behind a full queue the client would
+                # wait for a second, at each look.
                 "queued.min.messages": 1,
                 "fetch.queue.backoff.ms": 30,
                 "fetch.wait.max.ms": 20,
