@@ -142,9 +142,8 @@ class NodeClient:
             if found is not None:
                 return found
             if time.monotonic() > until_s or not _is_between(refused):
-                if not refused:
-                    raise NobodyAnswers(NO_MATCHER)
-                raise NobodyAnswers("; ".join(f"matcher {one.address}: {one.error}" for one in refused), refused)
+                words = "; ".join(f"matcher {one.address}: {one.error}" for one in refused)
+                raise NobodyAnswers(words or NO_MATCHER, refused)
             await asyncio.sleep(_ASK_AGAIN_S)
 
     async def _one_of(

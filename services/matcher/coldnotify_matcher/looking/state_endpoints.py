@@ -18,7 +18,7 @@ from coldnotify_common.http.list_pages import Page, PageRequest, page_request
 from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_schemas.descriptions import Description, encode_description
 from coldnotify_schemas.matcher_state import EXPIRY_NEVER
-from coldnotify_schemas.names import InvalidName, check_name, check_object
+from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.partition_progress import OwningPhase
 
@@ -275,7 +275,7 @@ class Look:
 
 def name_span(request: web.Request) -> Callable[[str], bool]:
     """Returns a function that says of a name whether it begins with `prefix`, is not before `from`, and is before `to`.
-    Raises BadRequest."""
+    Raises InvalidName."""
     begin, first, end = (_part_of_name(request, parameter) for parameter in ("prefix", "from", "to"))
     if not (begin or first or end):
         return lambda _: True
@@ -284,26 +284,18 @@ def name_span(request: web.Request) -> Callable[[str], bool]:
 
 def _part_of_name(request: web.Request, parameter: str) -> str:
     text = request.query.get(parameter)
-    if text is None:
-        return ""
-    try:
-        return check_object(text, parameter)
-    except InvalidName as error:
-        raise BadRequest(parameter, str(error).removeprefix(f"{parameter}: ")) from None
+    return "" if text is None else check_object(text, parameter)
 
 
 def _names(request: web.Request) -> list[str]:
-    """Returns the names in `names`, between commas. Raises BadRequest."""
+    """Returns the names in `names`, between commas. Raises BadRequest, InvalidName."""
     for other in ("query", "prefix", "from", "to", "limit", "after"):
         if other in request.query:
             raise BadRequest(other, "cannot be combined with names")
     names = list(dict.fromkeys(request.query["names"].split(",")))
     if len(names) > NAMES_MAX:
         raise BadRequest("names", f"has {len(names)} names (at most {NAMES_MAX} are allowed)")
-    try:
-        return [check_object(name, "names") for name in names]
-    except InvalidName as error:
-        raise BadRequest("names", str(error).removeprefix("names: ")) from None
+    return [check_object(name, "names") for name in names]
 
 
 def first_of(names: Iterable[str], asked: PageRequest) -> tuple[list[str], str | None]:
