@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { Delivery } from "../src/core/delivery/delivery.js";
 import type { CallbackJob } from "../src/core/delivery/slot.js";
-import { digest, objectCrc, queryHash } from "../src/schemas/digest.js";
+import { digest, objectCrc, queryHash, setsDigest } from "../src/schemas/digest.js";
 import { FrameBuffer } from "../src/schemas/frames.js";
 import { byQuery } from "../src/core/interests/interests.js";
 import { Journal } from "../src/core/journal.js";
@@ -401,4 +401,57 @@ test("a service that knows no queries is asked for none, and what it does not te
   bench.save();
   assert.equal(older.dataToSend(bench.now).length, 0);
   assert(bench.reports.some((report) => report instanceof QueriesUnknown));
+});
+
+/** A live session with callbacks for two objects. */
+function subscribed(): Bench {
+  const bench = new Bench(["a", "b"]);
+  for (const name of ["a", "b"]) bench.delivery.subscribe(name, 1);
+  return bench.live();
+}
+
+/** The names of the jobs that can begin now. */
+function jobs({ delivery }: Bench): string[] {
+  const names: string[] = [];
+  for (let job = delivery.nextJob(); job !== null; job = delivery.nextJob()) names.push(job.notification.objectId);
+  return names;
+}
+
+test("members of a set are told together, after what came before them", () => {
+  const bench = subscribed();
+  bench.say({ notification: { crc: objectCrc("a"), version: 5n, offset: 12n, behind: 1n, more: true } });
+  assert.deepEqual([jobs(bench), bench.delivery.cursor], [[], 10n]);
+  bench.say({ notification: { crc: objectCrc("b"), version: 7n, offset: 12n } });
+  assert.deepEqual(jobs(bench), ["a", "b"]);
+});
+
+test("members of a set wait no longer when all of it was sent that is wanted", () => {
+  const ponged = subscribed();
+  ponged.say({ notification: { crc: objectCrc("a"), version: 5n, offset: 12n, behind: 1n, more: true } });
+  ponged.say({ pong: { complete: 12n } });
+  assert.deepEqual(jobs(ponged), ["a"]);
+  const caughtUp = new Bench(["a"]);
+  caughtUp.delivery.subscribe("a", 1);
+  caughtUp.say({ welcome: { inSync: true } });
+  caughtUp.say({ notification: { crc: objectCrc("a"), version: 5n, offset: 12n, behind: 1n, more: true } });
+  assert.deepEqual(jobs(caughtUp), []);
+  caughtUp.say({ caughtUp: { complete: 12n } });
+  assert.deepEqual(jobs(caughtUp), ["a"]);
+});
+
+test("a query is not asked for again because its new member waits for the rest of its set", () => {
+  const bench = new Bench();
+  const query = byQuery("all");
+  bench.registrations.register(query);
+  bench.delivery.wants(query);
+  bench.delivery.subscribe(query, 1);
+  bench.save();
+  bench.live();
+  bench.say({ registered: { request: 1, kinds: 3, begun: [queryHash("all")] } });
+  bench.say({ registered: { answered: [queryHash("all")] } });
+  bench.out();
+  bench.say({ notification: { name: "a", version: 5n, offset: 12n, behind: 1n, more: true, entered: [queryHash("all")] } });
+  bench.say({ caughtUp: { complete: 12n, setsDigest: setsDigest([[queryHash("all"), digest(["a"])]]) } });
+  bench.save();
+  assert(!bench.kinds().includes("register"));
 });

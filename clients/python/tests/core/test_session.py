@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from coldnotify._core.delivery.delivery import Delivery
 from coldnotify._core.document.document import ClientIdentity
+from coldnotify._core.interests.interests import QueryInterest
 from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
 from coldnotify._core.session.phases import Phase
 from coldnotify._core.session.session import ClientSession
 from coldnotify._core.settings import OUT_BYTES_MAX, ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.digest import digest, object_crc
+from coldnotify_schemas.digest import digest, object_crc, sets_digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, WELCOME_S
 from hypothesis import given
 from hypothesis import strategies as st
@@ -585,3 +587,21 @@ def test_members_of_a_set_are_told_once_the_client_is_caught_up():
     assert bench.delivery.next_job() is None
     bench.say(caught_up=wire.CaughtUp(complete=12))
     assert bench.delivery.next_job() is not None
+
+
+def test_a_query_is_not_asked_for_again_because_its_new_member_waits_for_its_set():
+    bench = Bench()
+    query = QueryInterest("all")
+    bench.registrations.register(query)
+    bench.delivery.wants(query)
+    bench.delivery.subscribe(query, 1)
+    bench.save()
+    bench.live()
+    bench.say(registered=wire.Registered(request=1, kinds=3, begun=[query_hash("all")]))
+    bench.say(registered=wire.Registered(answered=[query_hash("all")]))
+    bench.out()
+    entered = wire.Notification(name="a", version=5, offset=12, behind=1, more=True, entered=[query_hash("all")])
+    bench.say(notification=entered)
+    bench.say(caught_up=wire.CaughtUp(complete=12, sets_digest=sets_digest([(query_hash("all"), digest(["a"]))])))
+    bench.save()
+    assert "register" not in bench.kinds()

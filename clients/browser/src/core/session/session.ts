@@ -27,6 +27,7 @@ import { CLOSE_S_MAX, GATEWAY_FRAME_BYTES_MAX, WELCOME_S } from "../../schemas/p
 import type { Queries } from "../delivery/queries.js";
 import { SessionProofs } from "./proofs.js";
 import { capabilitiesOf, helloOf, type SaidHello } from "./hello.js";
+import { MembersTogether } from "./membersTogether.js";
 import { NamesInUse } from "./namesInUse.js";
 import { NEXT, Phase, PhaseSaid } from "./phases.js";
 import { Publications } from "../publishing/publications.js";
@@ -101,6 +102,7 @@ export class ClientSession {
   #saidBye = false;
 
   readonly #crcs: NamesInUse;
+  readonly #members = new MembersTogether();
   /** The bits of its Hello that tell where the client is. */
   readonly #place: number;
   /** True if the Hello asked for the kinds that the service knows. */
@@ -225,7 +227,10 @@ export class ClientSession {
       this.#onPageEnd(frame.pageEnd);
     } else if (frame.pong) {
       const { complete, streams } = frame.pong;
-      if (complete !== undefined) this.#parts.delivery.complete(complete);
+      if (complete !== undefined) {
+        this.#releaseMembers(complete);
+        this.#parts.delivery.complete(complete);
+      }
       const log = firstOf(streams)?.complete;
       if (log !== undefined) this.#parts.delivery.channels.complete(log);
       if (askedAt !== undefined) this.#freshness.answered(askedAt, frame.pong);
@@ -283,6 +288,15 @@ export class ClientSession {
   }
 
   #onNotification(notification: WireNotification): void {
+    for (const one of this.#members.take(notification)) this.#notified(one);
+  }
+
+  /** Handles members of a set that waited for others, once everything up to `complete` was sent. */
+  #releaseMembers(complete: bigint): void {
+    for (const one of this.#members.release(complete)) this.#notified(one);
+  }
+
+  #notified(notification: WireNotification): void {
     const { version = null, incarnation, payload, raw, deleted, offset, behind, entered, left, answer } = notification;
     const description = notification.description && fromUtf8.decode(notification.description);
     const name = notification.name || this.#crcs.nameOf(notification.crc);
@@ -310,6 +324,7 @@ export class ClientSession {
     const { complete, setsDigest } = caughtUp;
     if (NEXT[this.#phase][PhaseSaid.CAUGHT_UP] === undefined) return;
     this.#advance(PhaseSaid.CAUGHT_UP);
+    if (complete !== undefined) this.#releaseMembers(complete);
     this.objects.caughtUp();
     this.#parts.unsettled?.caughtUp(now);
     if (setsDigest !== undefined) this.#queries.compare(setsDigest);

@@ -276,13 +276,14 @@ class ClientSession:
         if (self.phase, PhaseSaid.CAUGHT_UP) not in NEXT:
             return
         self._advance(PhaseSaid.CAUGHT_UP)
+        if caught_up.HasField("complete"):
+            self._release_members(caught_up.complete)
         self.objects.caught_up()
         self._unsettled.caught_up(now)
         if caught_up.HasField("sets_digest"):
             self._queries.compare(caught_up.sets_digest)
         self._queries.caught_up()
         if caught_up.HasField("complete"):
-            self._release_members(caught_up.complete)
             self._delivery.complete(caught_up.complete)
         # What was confirmed before, and has not come, was lost on its way.
         self._registrations.resend(self._channels.caught_up(caught_up), OperationStage.CONFIRMED)
