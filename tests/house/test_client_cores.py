@@ -11,7 +11,6 @@ FOLDERS = {"session", "streams", "interests", "delivery", "document", "publishin
 
 PYTHON_FILES = {
     "driver": "several shells share its order of steps; a page has one, run.ts",
-    "session/membersTogether": "a page tells the members of a set one after the other",
     "publishing/outboxLog": "a page has no outbox on a disk",
     "publishing/outboxQueue": "a page has no outbox on a disk",
 }
