@@ -54,6 +54,14 @@ class Publish(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="e
     """"high": it may be told before what was published earlier."""
     patch: dict[str, Any] | None = None
     """The merge patch of its object's description that it has; a value None removes the key."""
+    if_version: int | None = None
+    """Its condition: that this version, of its incarnation, is the newest."""
+    if_absent: bool = False
+    """Its condition: that its object has no version, or is deleted."""
+    if_changed: bool = False
+    """Its condition: that the newest version says something else. What is answered then is the version in force."""
+    atomic: str | None = None
+    """The set that it is in, if it is published with others as one; unique for the publisher."""
     path: str = "kafka"
 
 
@@ -69,6 +77,10 @@ class Published(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field=
     """The limit of its tenant's agreement by which it was refused. Then its outcome is failed."""
     retry_after_s: float | None = None
     """The refusal's Retry-After."""
+    lost: bool = False
+    """Its condition, or that of another member of its set, did not hold. Then its outcome is failed."""
+    newest: int | None = None
+    """The newest version then, if the condition was its own."""
     version: int | None = None
     offset: int | None = None
     """Offset of a channel's message, if the publisher was told it."""
@@ -129,6 +141,8 @@ class Started(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="e
 
     client: str
     life: int = 0
+    together: bool = False
+    """Its application is told the members of a set together, as the Python library does."""
 
 
 class Stopped(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="stopped"):

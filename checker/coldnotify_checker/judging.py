@@ -13,6 +13,7 @@ from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify_checker.catching_up import CatchUps, beginnings
 from coldnotify_checker.clients import CheckedClient, Clients
+from coldnotify_checker.conditions_kept import judge_conditions
 from coldnotify_checker.freshness import FreshClaims
 from coldnotify_checker.histories import (
     Connecting,
@@ -104,6 +105,7 @@ def judge(
     judge_kept(history, verdict, names)
     judge_agreements(history, publishes, topics, verdict)
     judge_how_many(history, publishes, topics, verdict)
+    judge_conditions(history, publishes, topics, verdict, skew_us)
     if end is None:
         verdict.judged_in_part["P2"] = f"wakes only; who stays connected: {_NEEDS_AN_END}"
         verdict.not_judged["P5"] = _NEEDS_AN_END

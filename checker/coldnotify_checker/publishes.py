@@ -200,7 +200,9 @@ class CheckedPublishes:
 
 
 def _call(begun: Publish, answer: Published | None) -> PublishCall:
-    version = begun.version if begun.version is not None or answer is None else answer.version
+    version = begun.version
+    if answer is not None and answer.version is not None and (version is None or begun.if_changed):
+        version = answer.version
     return PublishCall(begun, answer, version)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from coldnotify_checker.histories import Event, shown
 
 Promise = Literal[
-    "P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "M1", "M2", "M3", "M4", "M5", "M8", "P7"
+    "P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "P12", "M1", "M2", "M3", "M4", "M5", "M8", "P7"
 ]  # fmt: skip
 PROMISES: dict[Promise, str] = {
     "P1": "an acknowledged publish is not lost",
@@ -20,6 +20,7 @@ PROMISES: dict[Promise, str] = {
     "P9": "the members of a query are what the log says",
     "P10": "who is refused is above the agreement, is told so, and what was refused is nowhere",
     "P11": "who says how fresh it is has been told what was acknowledged before",
+    "P12": "a publish with a condition is done at most once for a version, and a set as a whole or not at all",
 }
 MQTT_PROMISES: dict[Promise, str] = {
     "M1": "what was acknowledged to an MQTT device is not lost",
@@ -59,6 +60,8 @@ class Statistics:
     """Publishes without an answer, or with an unknown one."""
     refused: int = 0
     """Publishes that an agreement's limit did not let in; `failed` counts them, too."""
+    decided: int = 0
+    """Publishes with a condition, and members of sets, that were answered."""
     told: int = 0
     clients: int = 0
     wakes: int = 0
@@ -97,6 +100,10 @@ class Statistics:
     """
     catch_ups_unfinished: int = 0
     """Versions after which an awake client was told neither the version nor a newer one."""
+
+    def count_decided(self, *, answered: bool) -> None:
+        """Adds a publish with a condition, or a member of a set, if it was answered."""
+        self.decided += answered
 
     def count_mqtt(self, told: int = 0, acknowledged: int = 0, wakes: int = 0) -> None:
         """Adds packets and wakes of MQTT devices."""

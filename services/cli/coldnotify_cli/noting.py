@@ -3,9 +3,10 @@
 import base64
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -34,7 +35,10 @@ from coldnotify_schemas.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from coldnotify import Message, Missed, Notification
+    from coldnotify.publisher import PublishError
 
+_numbers = count()
+_OF_MEMBERS = ("deleted", "source", "expires_at", "if_absent", "if_changed")
 _SINCE_WORDS = ("oldest", "newest")
 
 
@@ -65,7 +69,8 @@ def _noted(path: Path | None, says: str, event: Callable[..., Event]) -> Iterato
 
     with HistoryWriter(path) as writer:
         begun_us = now_us()
-        name: dict[str, Any] = {"publisher": f"cli-{os.getpid()}", "id": begun_us}
+        # Several of a set may begin within a microsecond.
+        name: dict[str, Any] = {"publisher": f"cli-{os.getpid()}", "id": f"{begun_us}-{next(_numbers)}"}
         writer.write(event(t=begun_us, **name))
 
         def answer(outcome: Literal["acknowledged", "failed", "unknown"], **said: Any) -> None:
@@ -74,12 +79,48 @@ def _noted(path: Path | None, says: str, event: Callable[..., Event]) -> Iterato
         try:
             yield lambda said: answer("acknowledged", **{says: said})
         except PublishError as error:
-            answer("unknown" if error.indeterminate else "failed")
+            answer("unknown" if error.indeterminate else "failed", **_refusal(error))
             raise
         except ValueError:
             # Bad input: nothing was sent.
             answer("failed")
             raise
+
+
+def _refusal(error: "PublishError") -> dict[str, Any]:
+    """Returns what a history says of a publish whose condition did not hold."""
+    from coldnotify.http_publisher import SetConflict, VersionConflict
+
+    if isinstance(error, VersionConflict):
+        return {"lost": True, "newest": None if error.newest is None else error.newest.version}
+    return {"lost": True} if isinstance(error, SetConflict) else {}
+
+
+@contextmanager
+def noted_set(
+    path: Path | None, domain: str, group: str, named: Iterable[tuple[str, Mapping[str, Any]]]
+) -> Iterator[Callable[[Sequence[int]], None]]:
+    """Records in its body that these versions are published as one; the body passes those in force, in order."""
+    if path is None:
+        yield lambda _versions: None
+        return
+    with ExitStack() as stack:
+        atomic = f"{os.getpid()}-{now_us()}"
+        answers = []
+        for name, fields in named:
+            said = {field: fields[field] for field in _OF_MEMBERS if fields.get(field)}
+            said |= {"if_version": fields.get("if_version"), "atomic": atomic}
+            payload = fields.get("payload")
+            if "payload_base64" in fields:
+                payload = {"base64": fields["payload_base64"]}
+            noting = noted(path, domain, group, name, fields.get("version"), payload, **said)
+            answers.append(stack.enter_context(noting))
+
+        def done(versions: Sequence[int]) -> None:
+            for answer, version in zip(answers, versions, strict=True):
+                answer(version)
+
+        yield done
 
 
 def message_payload(data: bytes) -> Any:

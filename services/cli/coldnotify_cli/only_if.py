@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coldnotify_cli.credentials import http_base, http_context, read_token
+from coldnotify_cli.noting import noted, noted_set
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import PublishCommandSettings
 
@@ -22,16 +23,20 @@ def publish_only_if(
     about: tuple[str, str, str],
     payload: object,
     fields: Mapping[str, Any],
+    history: Path | None,
     *,
     as_json: bool,
 ) -> int:
     """Publishes a version of `about` (domain, group, object), and prints its place; or the newest version, if the
-    condition did not hold. Returns the exit code: 1 if it did not. Raises click.ClickException."""
+    condition did not hold. `history`: the file that records it. Returns the exit code: 1 if it did not. Raises
+    click.ClickException."""
     from coldnotify.http_publisher import PublishError, VersionConflict
 
     publisher = _publisher(settings)
     try:
-        published = publisher.publish(*about, payload=payload, **fields)
+        with noted(history, *about, payload=payload, **fields) as answer:
+            published = publisher.publish(*about, payload=payload, **fields)
+            answer(published.version)
     except VersionConflict as error:
         newest = None if error.newest is None else error.newest.shown()
         if as_json:
@@ -51,14 +56,18 @@ def publish_only_if(
     return 0
 
 
-def publish_as_one(settings: PublishCommandSettings, domain: str, group: str, file: Path, *, as_json: bool) -> int:
-    """Publishes the versions in a file, all or none, and prints their place; or the objects at fault. Returns the exit
-    code: 1 if conditions did not hold. Raises click.ClickException."""
+def publish_as_one(
+    settings: PublishCommandSettings, domain: str, group: str, file: Path, history: Path | None, *, as_json: bool
+) -> int:
+    """Publishes the versions in a file, all or none, and prints their place; or the objects at fault. `history`: the
+    file that records it. Returns the exit code: 1 if conditions did not hold. Raises click.ClickException."""
     from coldnotify.http_publisher import PublishError, SetConflict
 
     named = _named(file)
     try:
-        receipts = _publisher(settings).publish_atomic(domain, group, named)
+        with noted_set(history, domain, group, named) as answer:
+            receipts = _publisher(settings).publish_atomic(domain, group, named)
+            answer([done.version for done in receipts])
     except SetConflict as error:
         if as_json:
             faults = [

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from coldnotify.http_publisher import HttpPublisher, Newest, PublishError, SetConflict, SetFault, VersionConflict
 from coldnotify.publisher import Published
+from coldnotify_checker import judge, read_histories
 from coldnotify_cli.main import cli
 
 ABOUT = ["publish", "d", "g", "o"]
@@ -54,9 +55,54 @@ def test_a_condition_that_did_not_hold_is_said_with_the_newest_version(asked: li
 
 def test_errors_are_one_line(asked: list[dict[str, Any]]) -> None:
     assert str(run("--if-absent").exception) == "nobody answers"
-    for flags in (["--history", "h"], ["--describe", "a=b"]):
-        assert "--if-changed: cannot be combined with" in str(run("--if-changed", *flags).exception)
+    assert "--if-changed: cannot be combined with" in str(run("--if-changed", "--describe", "a=b").exception)
     assert asked == []
+
+
+def events_of(history: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in history.read_text().splitlines()]
+
+
+def test_the_history_says_conditions_and_what_became_of_them(asked: list[dict[str, Any]], tmp_path: Path) -> None:
+    history = tmp_path / "h.jsonl"
+    for number, flags in enumerate((["--if-version", "7"], ["--if-version", "4"], ["--if-absent"])):
+        run("--payload", str(number), *flags, "--history", str(history))
+    assert len(asked) == 1
+    begun, done, refused_call, refused, unknown_call, unknown = events_of(history)
+    assert (begun["object"], begun["if_version"], done["outcome"], done["version"]) == ("d/g/o", 7, "acknowledged", 8)
+    assert (refused_call["if_version"], refused["outcome"]) == (4, "failed")
+    assert (refused["lost"], refused["newest"]) == (True, 7)
+    assert (unknown_call["if_absent"], unknown["outcome"]) == (True, "unknown")
+    assert judge(read_histories([history])).counts["P12"] == 1  # nobody has published version 7
+
+
+def test_the_history_says_sets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    answers: list[list[Published] | SetConflict] = [
+        [Published(1, 3, 40), Published(1, 3, 40)],
+        SetConflict("refused", {"b": SetFault("set[1].if_version: another version is the newest", Newest(7))}),
+    ]
+
+    def publish_atomic(_publisher: HttpPublisher, *_about: object) -> list[Published]:
+        found = answers.pop(0)
+        if isinstance(found, SetConflict):
+            raise found
+        return found
+
+    monkeypatch.setattr(HttpPublisher, "publish_atomic", publish_atomic)
+    file, history = tmp_path / "set.json", tmp_path / "h.jsonl"
+    file.write_text('[{"object": "a", "if_absent": true}, {"object": "b", "payload_base64": "/w=="}]')
+    for _ in range(2):
+        command = ["publish", "d", "g", "--atomic", str(file), "--history", str(history)]
+        CliRunner().invoke(cli, command, standalone_mode=False)
+    events = events_of(history)
+    publishes = [event for event in events if event["event"] == "publish"]
+    assert [event["object"] for event in publishes] == ["d/g/a", "d/g/b"] * 2
+    assert [len({event["atomic"] for event in pair}) for pair in (publishes[:2], publishes[2:], publishes)] == [1, 1, 2]
+    assert publishes[1]["payload"] == {"base64": "/w=="}
+    answered = [event for event in events if event["event"] == "published"]
+    assert [event["outcome"] for event in answered] == ["acknowledged"] * 2 + ["failed"] * 2
+    assert [event.get("lost") for event in answered] == [None, None, True, True]
+    assert judge(read_histories([history])).clean
 
 
 def test_several_are_published_as_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -100,11 +100,11 @@ def command_publish(
     if atomic_file is not None:
         context = click.get_current_context()
         others = ("object_id", "version", "payload", "payload_file", "source", "expires_at", "deleted", "priority")
-        for name in (*others, "assignments", "if_version", "if_absent", "if_changed", "history"):
+        for name in (*others, "assignments", "if_version", "if_absent", "if_changed"):
             if context.params.get(name):
                 shown = "OBJECT" if name == "object_id" else f"--{_OPTIONS.get(name, name).replace('_', '-')}"
                 raise click.UsageError(f"--atomic: cannot be combined with {shown}")
-        return publish_as_one(settings, domain, group, atomic_file, as_json=as_json)
+        return publish_as_one(settings, domain, group, atomic_file, history, as_json=as_json)
     if object_id is None:
         raise click.MissingParameter(param_hint="'OBJECT'", param_type="argument")
     if payload is not None and payload_file is not None:
@@ -118,12 +118,11 @@ def command_publish(
     conditions = {"if_version": if_version, "if_absent": if_absent or None, "if_changed": if_changed or None}
     if condition := {name: said for name, said in conditions.items() if said is not None}:
         name = f"--{next(iter(condition)).replace('_', '-')}"
-        if history is not None or description is not None:
-            raise click.UsageError(f"{name}: cannot be combined with {'--history' if history else '--describe'}")
+        if description is not None:
+            raise click.UsageError(f"{name}: cannot be combined with --describe")
         fields = {"version": version, "source": source, "expires_at": expires_at, "priority": priority}
-        return publish_only_if(
-            settings, (domain, group, object_id), value, {**fields, "deleted": deleted, **condition}, as_json=as_json
-        )
+        fields |= {"deleted": deleted, **condition}
+        return publish_only_if(settings, (domain, group, object_id), value, fields, history, as_json=as_json)
     node = HttpNode(settings)
     with (
         Publisher(
