@@ -17,15 +17,14 @@ from typing import Any
 from coldnotify.flow.beginnings import KAFKA
 from coldnotify.flow.controllers import DEFAULT, FIXED
 from coldnotify.flow.flow_limit import FlowLimit
+from coldnotify_load.loaders import Loaders
+from coldnotify_load.population import Population
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Hello, Publish
 from confluent_kafka import Producer
-
-from coldnotify_loadtest.loaders import Loaders
-from coldnotify_loadtest.population import Population
 
 TOPICS = TopicNames()
 

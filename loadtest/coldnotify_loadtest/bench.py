@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter, per_delivery_us
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter, per_delivery_us
+from coldnotify_load.swarm import Swarm
+from coldnotify_load.swarm_process import Counts
+
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.servers import OWN_SERVERS, PEER_SERVERS, Server
-from coldnotify_loadtest.swarm import Swarm
-from coldnotify_loadtest.swarm_process import Counts
 from coldnotify_loadtest.tables import Shape
 
 SERVERS: tuple[type[Server], ...] = (*OWN_SERVERS, *PEER_SERVERS)
@@ -84,7 +86,7 @@ class BenchRun:
         """A swarm whose devices are complete (unless not `add`), and a publisher."""
         with (
             Swarm(
-                server.kind,
+                KINDS[server.kind],
                 population,
                 devices,
                 server.addresses(),

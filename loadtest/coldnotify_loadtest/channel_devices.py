@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
+from coldnotify_load.latencies import Latencies
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.interests import by_channel, digest_of, expression_of
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
@@ -24,8 +25,6 @@ from coldnotify_schemas.wire_pb2 import (
     Stream,
     SyncChunk,
 )
-
-from coldnotify_loadtest.latency import Latencies
 
 _READ_BYTES = 64 * 1024
 _KEEPALIVE_S = 3600

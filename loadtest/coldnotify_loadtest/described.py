@@ -4,11 +4,10 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from coldnotify_load.population import Population
 from coldnotify_schemas.digest import digest, sets_digest
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
-
-from coldnotify_loadtest.population import Population
 
 LOADS = 10_000
 """Different values of the key that changes."""

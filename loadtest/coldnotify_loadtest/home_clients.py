@@ -12,9 +12,8 @@ from typing import Any
 
 from coldnotify import Connection, Notification, State, aio
 from coldnotify._core.settings import MoveTimes
-
-from coldnotify_loadtest.loaders import Loaders
-from coldnotify_loadtest.population import Population, merged
+from coldnotify_load.loaders import Loaders
+from coldnotify_load.population import Population, merged
 
 _ANSWER_S = 120.0
 

@@ -13,7 +13,6 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,8 @@ from typing import Self
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.process import end, spawn
+from coldnotify_load.population import Population
+from coldnotify_load.senders import Target
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.byte_code import keeping_byte_code
@@ -31,8 +32,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from prometheus_client.parser import text_string_to_metric_families
 
 from coldnotify_loadtest.devices import nats
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.senders import Target
+from coldnotify_loadtest.senders import target_of
 
 TOPICS = TopicNames()
 
@@ -156,6 +156,8 @@ class Server:
     name = ""
     kind = ""
     """The kind of its devices and its publisher."""
+    sender = ""
+    """The kind of its publisher; empty: that of its devices."""
     durability = NONE
     needs: tuple[str, ...] = ()
     """Programs; without them the row is left out."""
@@ -194,7 +196,7 @@ class Server:
 
     def target(self, population: Population) -> Target:
         """The address for publishers."""
-        return Target(self.kind, HOST, self.port, population)
+        return target_of(self.sender or self.kind, HOST, self.port, population)
 
     def roles(self) -> dict[str, list[int]]:
         """Process ids by what they are for."""
@@ -353,7 +355,7 @@ class ColdNotify(Server):
 
     def target(self, population: Population) -> Target:
         """Kafka itself."""
-        return Target(self.kind, HOST, self._nodes[0].port, population, self._partitions)
+        return target_of(self.sender or self.kind, HOST, self._nodes[0].port, population, self._partitions)
 
     def http_port(self, name: str) -> int:
         """Returns the HTTP port of a process by its name, such as matcher-1."""
@@ -424,6 +426,7 @@ class ColdNotifyMqtt(ColdNotify):
 
     name = "ColdNotify MQTT"
     kind = "coldnotify-mqtt"
+    sender = "coldnotify"
 
     def __init__(self, directory: Path, *, gateways: int = 1) -> None:
         self.mqtt_port = free_port(HOST)
@@ -432,10 +435,6 @@ class ColdNotifyMqtt(ColdNotify):
     def addresses(self) -> list[tuple[str, int]]:
         """See Server."""
         return [(HOST, self.mqtt_port)]
-
-    def target(self, population: Population) -> Target:
-        """See ColdNotify."""
-        return replace(super().target(population), kind=ColdNotify.kind)
 
 
 class ColdNotifyMqtt0(ColdNotifyMqtt):
@@ -551,10 +550,7 @@ class Mosquitto0(Mosquitto):
 
     name = "mosquitto QoS 0"
     kind = "mqtt-0"
-
-    def target(self, population: Population) -> Target:
-        """See Server."""
-        return replace(super().target(population), kind=Mosquitto.kind)
+    sender = "mqtt"
 
 
 class Redis(Server):

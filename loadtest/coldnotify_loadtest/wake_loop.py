@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from coldnotify_load.population import Population
+from coldnotify_load.tcp_device import ColdNotifyDevice
+
 from coldnotify_loadtest.devices import make
-from coldnotify_loadtest.devices.coldnotify import ColdNotifyDevice
-from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.servers import HOST, Server, ServerError, find
 
 SOURCES = 200

@@ -1,15 +1,15 @@
 """What came of publishers that take no heed: rates by tenths of a second, and when a whole rate was let in.
 
-Stands for: loaders
+Stands for: askers
 """
 
 import time
 from collections import Counter
 
 import pytest
+from coldnotify_load.population import Population
 from coldnotify_loadtest.askers import BIN_S, Ask, AskerOutcome, AskerPace, Askers, AskersError, accepted_per_s
 from coldnotify_loadtest.experiments.isolation import whole_after_s
-from coldnotify_loadtest.population import Population
 
 
 def accepted(*per_bin: int) -> AskerOutcome:

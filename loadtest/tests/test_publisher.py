@@ -1,19 +1,17 @@
 """Open-loop publishing: arrivals, the process, what it says.
 
-Stands for: publisher, senders
+Stands for: senders
 """
 
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from itertools import pairwise
-from statistics import mean
 
 import pytest
 from coldnotify_kafka.broker.free_ports import free_port
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublisherError, PublisherHandle, PublishPlan
-from coldnotify_loadtest.senders import SENDERS, KvSender, Target
+from coldnotify_load.open_loop import PublisherError, PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_loadtest.senders import KvSender, target_of
 
 FEW = Population(fan_out=1, registrations=1)
 
@@ -41,22 +39,9 @@ def sink() -> Iterator[tuple[int, Callable[[], bytes]]]:
         yield server.getsockname()[1], all_heard
 
 
-def test_arrivals_keep_their_rate() -> None:
-    even = list(PublishPlan(10, 2, poisson=False).arrivals_s())
-    assert len(even) == 20
-    assert even[:3] == pytest.approx([0, 0.1, 0.2])
-    counts = [len(list(PublishPlan(100, 10, seed=seed).arrivals_s())) for seed in range(20)]
-    assert abs(mean(counts) - 1000) < 50
-    assert len(set(counts)) > 1
-    gaps = [after - before for before, after in pairwise(PublishPlan(1, 9, gap_ms=(5.0, 50.0), count=30).arrivals_s())]
-    assert len(gaps) == 29
-    assert 0.005 <= min(gaps) < max(gaps) <= 0.050001
-    assert list(PublishPlan(5, 3).arrivals_s()) == list(PublishPlan(5, 3).arrivals_s())
-
-
 def test_publishes_go_out_on_schedule_although_nothing_answers(sink: tuple[int, Callable[[], bytes]]) -> None:
     port, all_heard = sink
-    with PublisherHandle(Target("bare", "127.0.0.1", port, FEW)) as publisher:
+    with PublisherHandle(target_of("bare", "127.0.0.1", port, FEW)) as publisher:
         published = publisher.publish(PublishPlan(200, 0.5, poisson=False))
         assert (published.sent, published.acknowledged, published.failed) == (100, 100, 0)
         assert published.last_ns - published.first_ns >= 490_000_000
@@ -73,12 +58,13 @@ def test_publishes_go_out_on_schedule_although_nothing_answers(sink: tuple[int, 
 def test_a_server_that_is_not_there_is_named() -> None:
     port = free_port()
     with pytest.raises(PublisherError, match=f"nats at 127.0.0.1:{port}"):
-        PublisherHandle(Target("nats", "127.0.0.1", port, FEW))
+        PublisherHandle(target_of("nats", "127.0.0.1", port, FEW))
 
 
 def test_answers_are_counted() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        sender = SENDERS["nats-kv"](Target("nats-kv", "127.0.0.1", server.getsockname()[1], FEW))
+        target = target_of("nats-kv", "127.0.0.1", server.getsockname()[1], FEW)
+        sender = target.sender(target)
         assert isinstance(sender, KvSender)
         good = b'INFO {}\r\nMSG _P.acks 1 30\r\n{"stream":"KV_bench", "seq":1}\r\n'
         assert sender.answers(good + b'MSG _P.acks 1 13\r\n{"err') == (1, 0, b'MSG _P.acks 1 13\r\n{"err')

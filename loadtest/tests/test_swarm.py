@@ -1,6 +1,6 @@
 """A swarm and a publisher at real servers: connecting, publishing, storms.
 
-Stands for: swarm, swarm_process, servers
+Stands for: servers
 """
 
 import os
@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.swarm import Swarm, SwarmError
 from coldnotify_loadtest import servers
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.servers import OWN_SERVERS, PEER_SERVERS, Server, ServerError
-from coldnotify_loadtest.swarm import Swarm, SwarmError
 
 WAIT_S = 120.0
 POPULATION = Population(fan_out=20, registrations=2, groups=2)
@@ -43,7 +44,7 @@ def test_every_device_is_reached_also_after_a_storm(kind: type[Server], tmp_path
         pytest.skip(f"not installed: {', '.join(missing)} (loadtest/peers/install)")
     with (
         kind(tmp_path) as server,
-        Swarm(server.kind, POPULATION, DEVICES, server.addresses()) as swarm,
+        Swarm(KINDS[server.kind], POPULATION, DEVICES, server.addresses()) as swarm,
         PublisherHandle(server.target(POPULATION)) as publisher,
     ):
         swarm.add(DEVICES)
@@ -72,7 +73,7 @@ def test_every_device_is_reached_also_after_a_storm(kind: type[Server], tmp_path
 def test_devices_come_back_by_themselves_to_a_server_that_was_killed(tmp_path: Path) -> None:
     if servers.Bare.missing():
         pytest.skip("no C compiler, and no bare loop")
-    with servers.Bare(tmp_path) as server, Swarm("bare", POPULATION, DEVICES, server.addresses()) as swarm:
+    with servers.Bare(tmp_path) as server, Swarm(KINDS["bare"], POPULATION, DEVICES, server.addresses()) as swarm:
         swarm.add(DEVICES // 2, per_s=1000)
         swarm.wait_ready(WAIT_S)
         swarm.add(DEVICES // 2)

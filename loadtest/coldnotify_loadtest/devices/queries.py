@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
+from coldnotify_load.population import Population
+from coldnotify_load.remembered import Remembered
+from coldnotify_load.tcp_device import KEEPALIVE_S, OBJECTS_A_FRAME
 from coldnotify_schemas.digest import MODULUS, digest, sets_digest
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.interests import query_hash
@@ -18,9 +21,6 @@ from coldnotify_schemas.wire_pb2 import (
 )
 
 from coldnotify_loadtest.described import DescribedLoad
-from coldnotify_loadtest.devices.coldnotify import KEEPALIVE_S, OBJECTS_A_FRAME
-from coldnotify_loadtest.devices.remembered import Remembered
-from coldnotify_loadtest.population import Population
 
 _REQUESTS_MAX = 2
 """A change of queries is two requests; four may be unanswered."""

@@ -2,8 +2,8 @@
 
 from functools import lru_cache
 
-from coldnotify_loadtest.devices.remembered import Remembered
-from coldnotify_loadtest.population import Population
+from coldnotify_load.population import Population
+from coldnotify_load.remembered import Remembered
 
 _live: Remembered[tuple[int, ...]] = Remembered()
 

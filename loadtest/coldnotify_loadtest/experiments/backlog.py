@@ -8,6 +8,9 @@ from contextlib import ExitStack
 
 from coldnotify import Connection, Notification, Notify, State
 from coldnotify.publisher import Publisher as Library
+from coldnotify_load.open_loop import PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.wire_pb2 import ClientFrame, Hello
@@ -15,9 +18,6 @@ from coldnotify_testkit.slow_link import needed_bytes, slow_link
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
 

@@ -9,6 +9,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median
 
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter
+from coldnotify_load.swarm import Swarm
 from coldnotify_schemas.interests import pattern_name
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
@@ -18,11 +22,7 @@ from confluent_kafka import Producer
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity, settle
 from coldnotify_loadtest.channel_devices import ReturningDevices, returning_devices
 from coldnotify_loadtest.drawn_log import DrawnLog
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import HOST, ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 TOPICS = TopicNames()

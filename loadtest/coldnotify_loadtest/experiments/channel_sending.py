@@ -13,10 +13,10 @@ import aiohttp
 from coldnotify import Connection, State
 from coldnotify.aio import Notify
 from coldnotify.publisher import Publisher, make_message
+from coldnotify_load.latencies import Latencies
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Row, identity
-from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.servers import HOST, ColdNotify
 
 DOMAIN, GROUP, CHANNEL = "animal.observer", "region-1", "sent"

@@ -20,6 +20,9 @@ from collections.abc import Callable
 from coldnotify import Connection, Message, Missed, Notify, State
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_load.open_loop import PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter, usage
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
@@ -29,9 +32,6 @@ from confluent_kafka.admin import AdminClient
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity, measure
 from coldnotify_loadtest.channel_devices import channel_devices
 from coldnotify_loadtest.experiments.channel_sending import send_by_all_ways
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter, usage
-from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
 

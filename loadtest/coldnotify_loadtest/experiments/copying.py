@@ -12,12 +12,13 @@ from threading import Event, Thread
 from urllib.request import Request, urlopen
 
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_load.population import Population
+from coldnotify_load.swarm import Swarm
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.stack import Up
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.tables import Shape
 
 _OLD, _NEW = "copy-old.", "copy-new."
@@ -88,7 +89,7 @@ def run(bench: BenchRun) -> None:
         old.start()
         try:
             with Swarm(
-                "coldnotify", population, bench["clients"], [old.gateway], processes=bench["processes"]
+                KINDS["coldnotify"], population, bench["clients"], [old.gateway], processes=bench["processes"]
             ) as swarm:
                 bench.rows.append({"clients": bench["clients"], **_moved(bench, old, new, swarm, population)})
         finally:

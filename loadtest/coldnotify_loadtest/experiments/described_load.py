@@ -8,12 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from coldnotify_load.latencies import Latencies
+from coldnotify_load.open_loop import PlanOutcome, PublisherHandle, PublishPlan
+from coldnotify_load.swarm import Swarm
+
 from coldnotify_loadtest.bench import READY_S, Row
 from coldnotify_loadtest.described import DescribedLoad
-from coldnotify_loadtest.latency import Latencies
-from coldnotify_loadtest.publisher import PlanOutcome, PublisherHandle, PublishPlan
+from coldnotify_loadtest.devices import KINDS
+from coldnotify_loadtest.devices.queries import HeldMembers
+from coldnotify_loadtest.senders import told_by
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 
 KIND = "coldnotify-queries"
 _LOADED_PER_S = 5000.0
@@ -27,7 +31,7 @@ SERIES_S = 0.5
 @contextmanager
 def connected(server: ColdNotify, population: DescribedLoad, devices: int, processes: int = 1) -> Iterator[Swarm]:
     """Devices that are complete: those by name are of the same kind, so that their own cost is the same."""
-    with Swarm(KIND, population, devices, server.addresses(), processes=processes) as swarm:
+    with Swarm(KINDS[KIND], population, devices, server.addresses(), processes=processes) as swarm:
         swarm.add(devices)
         swarm.wait_ready(READY_S)
         yield swarm
@@ -35,7 +39,7 @@ def connected(server: ColdNotify, population: DescribedLoad, devices: int, proce
 
 def describing(server: ColdNotify, population: DescribedLoad) -> PublisherHandle:
     """Returns a publisher whose plans send each object's next description."""
-    return PublisherHandle(replace(server.target(population), kind="coldnotify-descriptions"))
+    return PublisherHandle(told_by(server.target(population), "coldnotify-descriptions"))
 
 
 def describe_all(
@@ -70,7 +74,7 @@ class DescribedTurns:
         due = {device: self._population.held(device, loads) for device in range(self._devices)}
         until_s = time.monotonic() + timeout_s
         while True:
-            held = swarm.held()
+            held: dict[int, HeldMembers] = swarm.held()
             wrong = sum(one.digest != due[device] for device, one in held.items())
             if not wrong or time.monotonic() > until_s:
                 return wrong

@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from coldnotify.flow.controllers import DEFAULT, FIXED
+from coldnotify_load.open_loop import PublisherHandle
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter
+from coldnotify_load.swarm import Swarm
 
 from coldnotify_loadtest.askers import Ask, AskerOutcome, Askers
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import PublisherHandle
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 WAYS = ("kafka", "http")
@@ -55,7 +56,7 @@ def _flood(bench: BenchRun, way: str, processes: int, *, flow: bool) -> Row:
             for block in range(processes)
         ]
         with (
-            Swarm(server.kind, population, processes, server.addresses(), processes=1) as swarm,
+            Swarm(KINDS[server.kind], population, processes, server.addresses(), processes=1) as swarm,
             PublisherHandle(server.target(population)) as publisher,
             Askers(asks) as askers,
         ):

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter
+
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity
 from coldnotify_loadtest.experiments.horizontal import HOSTS, behind, most_in_a_second
 from coldnotify_loadtest.home_clients import HomeClients, WhereClients
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.tables import Shape
 

@@ -18,14 +18,17 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter
+from coldnotify_load.swarm import Swarm, SwarmError
+from coldnotify_load.swarm_process import Counts
+from coldnotify_testkit.networks import enter
+
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity, settle
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.network import SilentNetwork
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify, ServerError
-from coldnotify_loadtest.swarm import Swarm, SwarmError
-from coldnotify_loadtest.swarm_process import Counts
 from coldnotify_loadtest.tables import Shape
 
 CASES = (_KILLED, _STOPPED, _SILENT) = ("killed", "stopped", "silent")
@@ -73,10 +76,10 @@ class _Trial:
         """Adds a row."""
         bench, clients = self._bench, self._clients
         bench.progress.step(f"{self._name}: {clients} clients connect")
-        network = self._network.name if self._network is not None else ""
+        network = partial(enter, self._network.name) if self._network is not None else None
         with (
             Swarm(
-                "coldnotify-web",
+                KINDS["coldnotify-web"],
                 self._population,
                 clients,
                 self._server.addresses(),

@@ -16,6 +16,9 @@ from typing import Any
 
 from coldnotify_kafka import topics as kafka_topics
 from coldnotify_kafka.client_quotas import set_producer_quota
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.swarm import Swarm
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.tenants import Agreement, Tenant, encode_tenant
 from coldnotify_schemas.topics import TopicNames
@@ -23,10 +26,8 @@ from confluent_kafka import Producer
 
 from coldnotify_loadtest.askers import BIN_S, Ask, AskerOutcome, Askers, accepted_per_s, record_bytes
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity, settle
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 TOPICS = TopicNames()
@@ -84,7 +85,7 @@ def _pairs(bench: BenchRun, server: ColdNotify) -> None:
     a = Population(1, 1, 1, domain=_A)
     _agree(server, [*others, Tenant(_A, (_A,), Agreement(in_per_s=10 * bench["a_per_s"]))])
     with (
-        Swarm(server.kind, a, 1, server.addresses(), processes=1) as swarm,
+        Swarm(KINDS[server.kind], a, 1, server.addresses(), processes=1) as swarm,
         PublisherHandle(server.target(a)) as publisher,
     ):
         swarm.add(1)
@@ -95,7 +96,7 @@ def _pairs(bench: BenchRun, server: ColdNotify) -> None:
             for where in bench["where"]:
                 b = _population(where, a)
                 # A device of B, whose deliveries cost something, too.
-                with Swarm(server.kind, b, 1, server.addresses(), processes=1) as of_b:
+                with Swarm(KINDS[server.kind], b, 1, server.addresses(), processes=1) as of_b:
                     of_b.add(1)
                     of_b.wait_ready(READY_S)
                     for pair in range(bench["pairs"]):

@@ -22,12 +22,12 @@ from datetime import UTC, datetime
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import frozen
 from coldnotify_kafka.topics import EMBEDDED_PARTITIONS
+from coldnotify_load.open_loop import PublisherHandle
+from coldnotify_load.population import Population
+from coldnotify_load.swarm import Swarm
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublisherHandle
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 CASES = ("standby", "no standby", "pauses")

@@ -5,10 +5,11 @@ import socket
 import time
 from collections import deque
 
+from coldnotify_load import mqtt_device
+from coldnotify_load.latencies import Latencies
+from coldnotify_load.processes import Meter
+
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, chosen, identity
-from coldnotify_loadtest.devices import mqtt
-from coldnotify_loadtest.latency import Latencies
-from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.servers import ColdNotifyMqtt, Mosquitto, Server, ServerError
 from coldnotify_loadtest.tables import SERVER, Shape
 
@@ -37,8 +38,8 @@ def _publish(bench: BenchRun, server: Server, retain: bool) -> dict[str, object]
     latencies, waiting, sent, left = Latencies(), deque[tuple[int, int]](), 0, b""
     with socket.create_connection(server.addresses()[0], READY_S) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(mqtt.connect("animal.observer/region-1/publisher", clean=True))
-        while not (packets := mqtt.cut(left)[0]):
+        connection.sendall(mqtt_device.connect("animal.observer/region-1/publisher", clean=True))
+        while not (packets := mqtt_device.cut(left)[0]):
             left += connection.recv(_RECEIVE_BYTES)
         if packets[0][0] >> 4 != _CONNACK or packets[0][1][1]:
             raise ServerError(f"it is not connected: {packets[0]}")
@@ -50,14 +51,14 @@ def _publish(bench: BenchRun, server: Server, retain: bool) -> dict[str, object]
                 sent += 1
                 packet_id = sent % 65535 + 1
                 waiting.append((packet_id, time.monotonic_ns()))
-                more += mqtt.publish(f"publishing/{sent % _TOPICS}", payload, packet_id, retain=retain)
+                more += mqtt_device.publish(f"publishing/{sent % _TOPICS}", payload, packet_id, retain=retain)
             connection.sendall(more)
             if not select.select([connection], [], [], READY_S)[0]:
                 raise ServerError("no PUBACK comes")
             data = connection.recv(_RECEIVE_BYTES)
             if not data:
                 raise ServerError("it has closed the connection")
-            packets, left = mqtt.cut(left + data)
+            packets, left = mqtt_device.cut(left + data)
             now_ns, taken = time.monotonic_ns(), []
             for first, body in packets:
                 packet_id, sent_ns = waiting.popleft()

@@ -3,9 +3,10 @@
 import time
 from contextlib import ExitStack
 
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter
+
 from coldnotify_loadtest.bench import BenchRun, Experiment, Parameters, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.tables import Shape
 

@@ -2,10 +2,11 @@
 
 import time
 
+from coldnotify_load.open_loop import PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter
+
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, chosen, identity, measure
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import Server
 from coldnotify_loadtest.tables import SERVER, Shape
 

@@ -4,9 +4,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from coldnotify_load.open_loop import PublishPlan
+from coldnotify_load.population import Population
+
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, measure
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.tables import Shape
 

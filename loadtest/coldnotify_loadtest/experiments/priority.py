@@ -7,11 +7,11 @@ from statistics import median
 
 from coldnotify import Connection, Message, Notification, Notify, State
 from coldnotify.publisher import Publisher as Library
+from coldnotify_load.population import Population
 from coldnotify_testkit.slow_link import needed_bytes, slow_link
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
-from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
 

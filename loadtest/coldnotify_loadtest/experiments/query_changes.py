@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.swarm import Swarm
+
 from coldnotify_loadtest.bench import BenchRun, Row, identity, measure
 from coldnotify_loadtest.described import DescribedLoad, a_group_each
 from coldnotify_loadtest.experiments.described_load import (
@@ -17,9 +20,7 @@ from coldnotify_loadtest.experiments.described_load import (
     series,
     summary,
 )
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 _SETS_S = 30.0

@@ -3,15 +3,16 @@
 import time
 from contextlib import ExitStack
 
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.swarm import Swarm
 from coldnotify_testkit.proxy import Proxy, in_front_of
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Row, identity, measure
 from coldnotify_loadtest.described import DescribedLoad
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.experiments.described_load import KIND, connected, describe_all, describing, publish_others
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import CPU, Shape, at
 
 NAMES = "by name"
@@ -97,7 +98,7 @@ def run_wire(bench: BenchRun) -> None:
             with describing(server, population) as describer, PublisherHandle(server.target(population)) as publisher:
                 describe_all(describer, _WIRE_OBJECTS)
                 publisher.once()
-            swarm = stack.enter_context(Swarm(KIND, population, 1, [proxy.address], processes=1))
+            swarm = stack.enter_context(Swarm(KINDS[KIND], population, 1, [proxy.address], processes=1))
             swarm.add(1)
             swarm.wait_ready(READY_S)
             time.sleep(_QUIET_S)

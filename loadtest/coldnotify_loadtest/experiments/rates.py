@@ -1,8 +1,9 @@
 """E1: many clients on one object, at rising rates of publishes; ColdNotify and its peers in turns."""
 
+from coldnotify_load.open_loop import PublishPlan
+from coldnotify_load.population import Population
+
 from coldnotify_loadtest.bench import BenchRun, Experiment, Parameters, chosen, measure
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.tables import LATENCY, SERVER, Shape
 
 _START_S = 12.0

@@ -4,15 +4,15 @@ import time
 from contextlib import suppress
 
 from coldnotify_kafka.topics import EMBEDDED_PARTITIONS
+from coldnotify_load.open_loop import PublisherHandle
+from coldnotify_load.population import Population
+from coldnotify_load.swarm import Swarm
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublisherHandle
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 TOPICS = TopicNames()

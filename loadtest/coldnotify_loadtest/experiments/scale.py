@@ -2,9 +2,10 @@
 
 import time
 
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter
+
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.servers import ColdNotify, Server
 from coldnotify_loadtest.tables import SERVER, Shape
 

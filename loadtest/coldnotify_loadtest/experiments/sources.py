@@ -13,11 +13,11 @@ from typing import Any
 
 from coldnotify import Connection, Notification, Notify, State
 from coldnotify_kafka.broker.free_ports import free_port
+from coldnotify_load.latencies import Latencies
 from coldnotify_testkit.postgres import Postgres, postgres
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters
-from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.servers import HOST, ColdNotify, ServerProcess, says_ready
 from coldnotify_loadtest.tables import Shape
 

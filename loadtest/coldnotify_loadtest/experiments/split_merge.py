@@ -23,13 +23,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import pairwise
 
+from coldnotify_load.loaders import Loaders
 from coldnotify_schemas.protocol import BACKOFF_MAX_S
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row
 from coldnotify_loadtest.half_clients import DOMAIN, Acknowledged, ClientLook, HalfLook, HalfPlan
 from coldnotify_loadtest.half_clients import run as run_half
 from coldnotify_loadtest.halves import HALVES, Halves
-from coldnotify_loadtest.loaders import Loaders
 from coldnotify_loadtest.tables import Shape
 
 _OBJECTS = ("majority", "minority")

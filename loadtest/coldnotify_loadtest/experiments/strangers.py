@@ -19,6 +19,9 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.swarm import Swarm
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import query_hash
@@ -40,10 +43,8 @@ from confluent_kafka import Producer
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity, settle
 from coldnotify_loadtest.channel_devices import returning_devices
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.servers import HOST, ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 TOPICS = TopicNames()
@@ -70,7 +71,7 @@ def run(bench: BenchRun) -> None:
         strangers = _Strangers(bench, server)
         strangers.publish_objects()
         with (
-            Swarm(server.kind, _CALM, 1, server.addresses(), processes=1) as swarm,
+            Swarm(KINDS[server.kind], _CALM, 1, server.addresses(), processes=1) as swarm,
             PublisherHandle(server.target(_CALM)) as publisher,
         ):
             swarm.add(1)

@@ -18,13 +18,13 @@ from functools import partial
 from coldnotify_kafka.broker import EmbeddedCluster
 from coldnotify_kafka.broker.cluster import NODES, coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
+from coldnotify_load.open_loop import PublisherHandle
+from coldnotify_load.population import Population
+from coldnotify_load.swarm import Swarm
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublisherHandle
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 TOPICS = TopicNames()

@@ -15,12 +15,12 @@ from pathlib import Path
 from statistics import median
 
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_load.processes import Meter
 from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.usage_workers import PARTITIONS, Feeder, UsageProcess, counted_plainly, differences, told
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters
-from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.tables import Shape
 
 CASES = ("kills", "backlog")

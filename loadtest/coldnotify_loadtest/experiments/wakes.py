@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from coldnotify_common.security.certificates import Authority
+from coldnotify_load.population import Population
+from coldnotify_load.processes import Meter, per_delivery_us
 
 from coldnotify_loadtest import wake_loop
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, chosen, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter, per_delivery_us
 from coldnotify_loadtest.servers import HOST, ColdNotify, Server
 from coldnotify_loadtest.tables import Shape
 

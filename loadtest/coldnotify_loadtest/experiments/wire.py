@@ -5,15 +5,16 @@ import time
 from coldnotify import Connection, Link, Notify, State
 from coldnotify.publisher import Publisher as Library
 from coldnotify_common.security.certificates import Authority
+from coldnotify_load.open_loop import PublisherHandle, PublishPlan
+from coldnotify_load.population import Population
+from coldnotify_load.swarm import Swarm, SwarmError
 from coldnotify_testkit.proxy import Proxy, in_front_of
 from coldnotify_testkit.stack import running
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
-from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
+from coldnotify_loadtest.devices import KINDS
 from coldnotify_loadtest.servers import ColdNotify, Server
-from coldnotify_loadtest.swarm import Swarm, SwarmError
 from coldnotify_loadtest.tables import SERVER, Shape
 
 _QUIET_S = 1.5
@@ -41,7 +42,7 @@ def run(bench: BenchRun) -> None:
             publisher.publish(
                 PublishPlan(200, bench["registrations"] / 200, numbers=bench["registrations"], poisson=False)
             )
-            with Swarm(server.kind, population, 1, [proxy.address], processes=1) as swarm:
+            with Swarm(KINDS[server.kind], population, 1, [proxy.address], processes=1) as swarm:
                 swarm.add(1)
                 swarm.wait_ready(READY_S)
                 _note(bench, server, proxy, "first registration")
@@ -67,7 +68,7 @@ def run(bench: BenchRun) -> None:
                 time.sleep(_QUIET_S)
             # A device that has lost its state comes as one that knows nothing.
             proxy.reset()
-            with Swarm(server.kind, population, 1, [proxy.address], processes=1) as swarm:
+            with Swarm(KINDS[server.kind], population, 1, [proxy.address], processes=1) as swarm:
                 swarm.add(1)
                 swarm.wait_ready(READY_S)
                 _note(bench, server, proxy, "total loss of state")

@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Self
 
-from coldnotify_loadtest.latency import Latencies
-from coldnotify_loadtest.senders import SENDERS, DescriptionSender, Target
+from coldnotify_load.latencies import Latencies
+from coldnotify_load.senders import StampingSender, Target
 
 _LATE_NS = 1_000_000
 """A publish that comes later than this counts from when it was due: else a publisher that lags would hide it."""
@@ -135,7 +135,7 @@ class PublisherHandle:
 
 def _run(target: Target, pipe: Pipe) -> None:
     try:
-        sender = SENDERS[target.kind](target)
+        sender = target.sender(target)
     except Exception as error:
         pipe.send(f"{target.kind} at {target.host}:{target.port}: {error}")
         return
@@ -163,7 +163,7 @@ def _run(target: Target, pipe: Pipe) -> None:
             late.add_ns(late_ns)
             done, failed = sender.acknowledged - before[0], sender.failed - before[1]
             p99_ms = late.percentile_ms(99) if sent else 0.0
-            stamps = sender.take_stamps() if isinstance(sender, DescriptionSender) else {}
+            stamps = sender.take_stamps() if isinstance(sender, StampingSender) else {}
             pipe.send(PlanOutcome(sent, done, failed, first_ns, last_ns, p99_ms, stamps))
     except EOFError:
         pass

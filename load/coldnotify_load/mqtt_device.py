@@ -2,7 +2,7 @@
 
 import struct
 
-from coldnotify_loadtest.population import Population
+from coldnotify_load.population import Population
 
 _CONNACK, _PUBLISH, _PUBACK, _SUBACK = 2, 3, 4, 9
 PINGREQ = b"\xc0\x00"

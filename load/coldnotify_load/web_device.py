@@ -2,8 +2,8 @@
 
 from itertools import cycle
 
-from coldnotify_loadtest.devices.coldnotify import ColdNotifyDevice
-from coldnotify_loadtest.population import Population
+from coldnotify_load.population import Population
+from coldnotify_load.tcp_device import ColdNotifyDevice
 
 _HANDSHAKE = (
     b"GET /v1/connect HTTP/1.1\r\nHost: gateway\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -1,6 +1,6 @@
 """Histograms: what goes in comes out, also through another process."""
 
-from coldnotify_loadtest.latency import Latencies
+from coldnotify_load.latencies import Latencies
 
 
 def test_summary_in_milliseconds() -> None:

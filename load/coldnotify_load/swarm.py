@@ -9,13 +9,11 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Any, Self
 
-from coldnotify_testkit.networks import enter
-
-from coldnotify_loadtest.devices.queries import HeldMembers
-from coldnotify_loadtest.latency import Latencies
-from coldnotify_loadtest.loaders import begun
-from coldnotify_loadtest.population import Population, merged, silence_s
-from coldnotify_loadtest.swarm_process import Counts, Share, run
+from coldnotify_load.latencies import Latencies
+from coldnotify_load.load_device import DeviceMaker
+from coldnotify_load.loaders import begun
+from coldnotify_load.population import Population, merged, silence_s
+from coldnotify_load.swarm_process import Counts, Share, run
 
 ANSWER_S = 120.0
 """A process that parses a backlog answers late; one that does not answer for so long is gone."""
@@ -34,17 +32,17 @@ class Swarm:
 
     def __init__(
         self,
-        kind: str,
+        device: DeviceMaker,
         population: Population,
         devices: int,
         addresses: list[tuple[str, int]],
         *,
         processes: int = 2,
         receive_buffer_bytes: int = 0,
-        network: str = "",
+        network: Callable[[], None] | None = None,
     ) -> None:
         """`receive_buffer_bytes`: the kernel's for each device; 0: it chooses, up to megabytes.
-        `network`: the name of the network namespace that devices are in; empty: this process'.
+        `network`: called in each process first, enters the network namespace that devices are in; None: this process'.
 
         More processes are taken where one may not open so many files. Raises SwarmError if those are too many.
         """
@@ -58,10 +56,10 @@ class Swarm:
         bounds = [devices * i // processes for i in range(processes + 1)]
         self._shares = [
             Share(
-                kind,
+                device,
                 population,
                 bounds[i],
-                "" if network else f"127.0.0.{2 + i}",
+                () if network else (f"127.0.0.{2 + i}",),
                 tuple(addresses),
                 receive_buffer_bytes,
                 network,
@@ -143,8 +141,8 @@ class Swarm:
         """Returns by block how many devices have which stamp as their newest."""
         return merged(self._ask("newest"))
 
-    def held(self) -> dict[int, HeldMembers]:
-        """Returns the state of each device that has queries."""
+    def held(self) -> dict[int, Any]:
+        """Returns the state of each QueryingDevice, as its `held` says it."""
         return {number: one for some in self._ask("held") for number, one in some.items()}
 
     def change(self, devices: int, queries: int) -> int:
@@ -212,6 +210,6 @@ def _answer(pipe: Pipe) -> Any:
 def _with_all_files(share: Share, pipe: Pipe) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if share.network:
-        enter(share.network)
+    if share.network is not None:
+        share.network()
     run(share, pipe)

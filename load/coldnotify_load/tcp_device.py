@@ -6,8 +6,8 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.wire_pb2 import ClientFrame
 
-from coldnotify_loadtest.devices.remembered import Remembered
-from coldnotify_loadtest.population import Population
+from coldnotify_load.population import Population
+from coldnotify_load.remembered import Remembered
 
 OBJECTS_A_FRAME = 64
 KEEPALIVE_S = 86_400

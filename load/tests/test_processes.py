@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from coldnotify_loadtest.processes import Meter, per_delivery_us, usage
+from coldnotify_load.processes import Meter, per_delivery_us, usage
 
 _BUSY = "import time; x = bytearray(50_000_000); t = time.process_time()\nwhile time.process_time() < t + 0.5: pass\n"
 _BUSY += "print(flush=True); input()"

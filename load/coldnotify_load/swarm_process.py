@@ -5,15 +5,15 @@ import select
 import socket
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
-from coldnotify_loadtest.devices import LoadDevice, make
-from coldnotify_loadtest.devices.queries import QueryDevice
-from coldnotify_loadtest.latency import Latencies
-from coldnotify_loadtest.population import Population, merged, silence_s
+from coldnotify_load.latencies import Latencies
+from coldnotify_load.load_device import DeviceMaker, LoadDevice, QueryingDevice
+from coldnotify_load.population import Population, merged, silence_s
 
 _TICKS = 20
 """Ticks a second: Acks of all devices at once would be an additional load."""
@@ -32,17 +32,17 @@ _CONNECT_S = 10.0
 class Share:
     """The share of one process."""
 
-    kind: str
+    device: DeviceMaker
     population: Population
     first: int
     """The number of its first device; the others have the next ones."""
-    source: str
-    """The address that its connections come from: one has 28,000 ports. Empty: the kernel chooses."""
+    sources: tuple[str, ...]
+    """The addresses that its connections come from, in turn: one has 28,000 ports. None: the kernel chooses."""
     addresses: tuple[tuple[str, int], ...]
     receive_buffer_bytes: int = 0
     """The kernel's for each socket; 0: it chooses."""
-    network: str = ""
-    """The network namespace that its devices are in; empty: the one it was started in."""
+    network: Callable[[], None] | None = None
+    """Enters the network namespace that its devices are in; None: it is the one that it was started in."""
 
 
 @dataclass
@@ -220,8 +220,8 @@ class _Loop:
         self._by_fd[connection.fileno()] = slot
         self._connecting += 1
         try:
-            if self._share.source:
-                connection.bind((self._share.source, 0))
+            if sources := self._share.sources:
+                connection.bind((sources[slot.number % len(sources)], 0))
             code = connection.connect_ex(self._address(slot))
         except OSError as error:
             code = error.errno or errno.EIO
@@ -392,7 +392,8 @@ class _Loop:
         elif word == "newest":
             answer = self._newest()
         elif word == "held":
-            answer = {slot.number: slot.device.held() for slot in self._slots if isinstance(slot.device, QueryDevice)}
+            devices = ((slot.number, slot.device) for slot in self._slots)
+            answer = {number: device.held() for number, device in devices if isinstance(device, QueryingDevice)}
         elif word == "change":
             answer = self._change(*arguments)
         elif word == "come back":
@@ -411,7 +412,7 @@ class _Loop:
 
     def _add(self, count: int, per_s: float) -> None:
         first = self._share.first + len(self._slots)
-        new = [_Slot(n, make(self._share.kind, self._share.population, n)) for n in range(first, first + count)]
+        new = [_Slot(n, self._share.device(self._share.population, n)) for n in range(first, first + count)]
         self._slots += new
         self._pace(per_s)
         self._waiting.extend(new)
@@ -431,7 +432,7 @@ class _Loop:
         for _ in range(devices):
             slot = self._slots[self._next_changing % len(self._slots)]
             self._next_changing += 1
-            if isinstance(slot.device, QueryDevice) and slot.ready and (said := slot.device.change(queries)):
+            if isinstance(slot.device, QueryingDevice) and slot.ready and (said := slot.device.change(queries)):
                 self._send(slot, said)
                 changed += queries
         return changed

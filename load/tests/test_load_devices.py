@@ -1,0 +1,140 @@
+"""The devices' side of ColdNotify's protocols and of MQTT, byte by byte.
+
+Stands for: tcp_device, web_device, mqtt_device, load_device, remembered, population
+"""
+
+import struct
+
+from coldnotify_load.load_device import LoadDevice
+from coldnotify_load.mqtt_device import MqttDevice, MqttToColdNotify0, cut, packet, publish
+from coldnotify_load.population import Population
+from coldnotify_load.remembered import ENTRIES_MAX, Remembered
+from coldnotify_load.tcp_device import ColdNotifyDevice
+from coldnotify_load.web_device import WebDevice
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.wire_pb2 import GatewayFrame
+from coldnotify_testkit.light_frames import caught_up, message, notification, said, welcome
+
+FEW = Population(fan_out=2, registrations=3, groups=2)
+MANY = Population(fan_out=2, registrations=130)
+
+
+def test_a_block_shares_objects_and_blocks_are_spread_over_groups() -> None:
+    assert [FEW.block_of(n) for n in range(5)] == [0, 0, 1, 1, 2]
+    assert [FEW.group(block) for block in range(3)] == ["region-1", "region-2", "region-1"]
+    assert len({name for block in range(3) for name in FEW.objects(block)}) == 9
+
+
+def is_ready(device: LoadDevice) -> bool:
+    """In a function: a checker of types does not believe that it changes."""
+    return device.ready
+
+
+def test_coldnotify_registers_in_its_first_hello_and_comes_back_with_its_cursor() -> None:
+    device = ColdNotifyDevice(FEW, 3)
+    (first,) = said(device.hello())
+    assert (first.hello.group, first.hello.client) == ("region-2", "observer-3")
+    assert list(first.hello.register) == list(FEW.objects(1))
+    assert first.hello.digest == digest(FEW.objects(1))
+    assert not first.hello.HasField("epoch")
+    assert device.receive(welcome(in_sync=True, epoch=7)) == (b"", ())
+    assert device.receive(notification(11, 500, answer=True)) == (b"", (11,))
+    assert not is_ready(device)
+    device.receive(caught_up(90))
+    assert is_ready(device)
+    (ack,) = said(device.tick())
+    assert ack.ack.complete == 90, "the answer moved no cursor"
+    assert device.tick() == b""
+    assert device.receive(notification(12, 100)) == (b"", (12,))
+    (again,) = said(device.hello())
+    assert not again.hello.register
+    assert (again.hello.epoch, again.hello.cursor) == (7, 100)
+    assert not is_ready(device)
+
+
+def test_coldnotify_sends_its_whole_set_where_the_digests_differ() -> None:
+    device = ColdNotifyDevice(MANY, 0)
+    (hello,) = said(device.hello())
+    assert not hello.hello.register
+    reply, _ = device.receive(welcome(in_sync=False, epoch=1))
+    chunks = [frame.sync for frame in said(reply)]
+    assert [chunk.index for chunk in chunks] == [0, 1, 2]
+    assert [chunk.last for chunk in chunks] == [False, False, True]
+    assert [name for chunk in chunks for name in chunk.objects] == list(MANY.objects(0))
+
+
+def test_coldnotify_acknowledges_pages_and_says_why_it_was_closed() -> None:
+    device = ColdNotifyDevice(FEW, 0)
+    device.hello()
+    frame = GatewayFrame()
+    frame.page_end.page = 3
+    (ack,) = said(device.receive(encode(frame))[0])
+    assert (ack.ack.page, ack.ack.HasField("complete")) == (3, False)
+    frame.close.code, frame.close.reason = 3, "too slow"
+    device.receive(encode(frame))
+    assert device.closed == "3 too slow"
+    (ping,) = said(device.ping())
+    assert ping.ping.digest == digest(FEW.objects(0))
+
+
+def test_frames_remembered_for_one_device_are_right_for_the_next() -> None:
+    devices = [ColdNotifyDevice(FEW, n) for n in range(2)]
+    for device in devices:
+        device.hello()
+        device.receive(welcome(in_sync=True) + caught_up(1))
+    data = notification(21, 2) + notification(22, 3)
+    for device in devices:
+        assert device.receive(data) == (b"", (21, 22))
+        assert device.cursor == 3
+
+
+def test_a_device_over_websocket_masks_what_it_says_and_tells_a_refusal() -> None:
+    device = WebDevice(FEW, 0)
+    assert device.hello().startswith(b"GET /v1/connect HTTP/1.1\r\n")
+    reply, _ = device.receive(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+    assert reply[0] == 0x82
+    size, mask, masked = reply[1] & 0x7F, reply[2:6], reply[6:]
+    assert size == len(masked)
+    (hello,) = said(bytes(byte ^ mask[i % 4] for i, byte in enumerate(masked)))
+    assert hello.hello.client == "observer-0"
+    pong, _ = device.receive(b"\x89\x02ab")
+    assert pong[0] == 0x8A
+    device.receive(message(welcome(in_sync=True, epoch=1) + caught_up(7)))
+    assert device.ready
+    device.hello()
+    assert not device.tick(), "no Ack before the Hello of the new connection"
+    assert device.receive(b"HTTP/1.1 403 Forbidden\r\n\r\n") == (b"", ())
+    assert device.closed == "HTTP/1.1 403 Forbidden"
+
+
+def test_mqtt_subscribes_once_and_acknowledges() -> None:
+    device = MqttDevice(FEW, 0)
+    device.hello()
+    subscribe, _ = device.receive(b"\x20\x02\x00\x00")
+    ((first, body),) = cut(subscribe)[0]
+    assert (first, body[:2]) == (0x82, b"\x00\x01")
+    assert body.count(b"\x01") >= 3
+    assert not is_ready(device)
+    device.receive(packet(0x90, b"\x00\x01\x01\x01\x01"))
+    assert is_ready(device)
+    reply, stamps = device.receive(publish("a/b", b"41", 513, retain=True))
+    assert (reply, stamps) == (b"\x40\x02" + struct.pack("!H", 513), (41,))
+    device.hello()
+    assert device.receive(b"\x20\x02\x01\x00") == (b"", ())
+    assert is_ready(device), "the broker knows the session"
+    assert packet(0x30, b"x" * 200)[:3] == b"\x30\xc8\x01"
+
+
+def test_to_a_gateway_mqtt_says_domain_and_group_in_its_client_id() -> None:
+    device = MqttToColdNotify0(FEW, 3)
+    assert device.hello().endswith(b"animal.observer/region-2/observer-3")
+    subscribe, _ = device.receive(b"\x20\x02\x00\x00")
+    assert subscribe.endswith(b"\x00\x0aobject-1-2\x00"), "QoS 0, a name in the group"
+
+
+def test_the_memory_of_frames_is_bounded() -> None:
+    remembered: Remembered[int] = Remembered()
+    for number in range(3 * ENTRIES_MAX):
+        remembered.put(b"%d" % number, number)
+    assert sum(remembered.get(b"%d" % number) is not None for number in range(3 * ENTRIES_MAX)) <= ENTRIES_MAX
