@@ -8,11 +8,9 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.child import Child
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.hook_receiver import HookReceiver, hooks_settings
 from coldnotify_testkit.stack import Stacks, Up
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
@@ -34,74 +33,17 @@ SLOW = 3
 """A busy machine may take so many times as long: no test depends on speed."""
 
 
-class Receiver:
-    """A real HTTP server, which notes each call. `status` says what it answers."""
-
-    def __init__(self) -> None:
-        self.calls: list[dict[str, Any]] = []
-        self.status: Callable[[dict[str, Any]], int] = lambda call: 204
-        self.headers: dict[str, str] = {}
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                raw = self.rfile.read(int(self.headers["Content-Length"]))
-                call = {
-                    "at": time.monotonic(),
-                    "path": self.path,
-                    "raw": raw,
-                    "body": json.loads(raw),
-                    "headers": {name.lower(): value for name, value in self.headers.items()},
-                }
-                receiver.calls.append(call)
-                self.send_response(receiver.status(call))
-                for name, value in receiver.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def url(self, path: str = "/") -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
-
-    def of(self, path: str) -> list[dict[str, Any]]:
-        return [call for call in list(self.calls) if call["path"] == path]
-
-    def versions(self, path: str, name: str) -> list[int]:
-        return [call["body"]["version"] for call in self.of(path) if call["body"].get("object") == name]
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
 @pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
+def receiver() -> Iterator[HookReceiver]:
+    one = HookReceiver()
     yield one
     one.close()
 
 
 @pytest.fixture(scope="module")
-def up(stacks: Stacks, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def up(stacks: Stacks, receiver: HookReceiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     directory = tmp_path_factory.mktemp("webhooks")
-    key = directory / "hooks.key"
-    key.write_bytes(os.urandom(48).hex().encode())
-    key.chmod(0o600)
-    settings = {
-        "hooks_key_file": str(key),
-        "hooks_networks": "127.0.0.0/8",
-        "hooks_ports": str(receiver.port),
-        "hooks_schemes": "https,http",
-    }
+    settings = hooks_settings(directory, receiver)
     SETTINGS.update(settings)
     with stacks.running(directory, **settings) as running:
         yield running
@@ -113,7 +55,7 @@ def ask(up: Up, method: str, path: str, body: object = None) -> tuple[int, Any]:
     return answer.status, json.loads(answer.text)
 
 
-def set_hook(up: Up, name: str, receiver: Receiver, **fields: object) -> str:
+def set_hook(up: Up, name: str, receiver: HookReceiver, **fields: object) -> str:
     status, shown = ask(up, "PUT", f"hooks/{name}", {"url": receiver.url(f"/{name}"), **fields})
     assert status == 201, shown
     return str(shown["secret"])
@@ -124,7 +66,7 @@ def publish(up: Up, name: str, version: int, payload: object = None) -> None:
     assert status == 200, shown
 
 
-def test_a_version_is_posted_and_signed(up: Up, receiver: Receiver) -> None:
+def test_a_version_is_posted_and_signed(up: Up, receiver: HookReceiver) -> None:
     secret = set_hook(up, "first", receiver, objects=["a"])
     publish(up, "a", 1, {"x": "ä"})
     wait_for(lambda: receiver.versions("/first", "a") == [1], "the call")
@@ -141,7 +83,7 @@ def test_a_version_is_posted_and_signed(up: Up, receiver: Receiver) -> None:
     assert len({one["headers"]["webhook-id"] for one in receiver.of("/first")}) == 2
 
 
-def test_members_of_a_query_and_messages_of_a_channel_are_posted(up: Up, receiver: Receiver) -> None:
+def test_members_of_a_query_and_messages_of_a_channel_are_posted(up: Up, receiver: HookReceiver) -> None:
     set_hook(up, "query", receiver, query='NAME STARTS WITH "q-"', format="cloudevents")
     set_hook(up, "channel", receiver, channels=["news"])
     publish(up, "q-1", 1, 1)
@@ -179,7 +121,7 @@ def send(up: Up, channel: str, payload: object) -> bool:
     return True
 
 
-def test_a_call_that_fails_is_repeated_with_the_same_id_and_holds_up_nobody(up: Up, receiver: Receiver) -> None:
+def test_a_call_that_fails_is_repeated_with_the_same_id_and_holds_up_nobody(up: Up, receiver: HookReceiver) -> None:
     failures = {"/bad": 3}
 
     def status(call: dict[str, Any]) -> int:
@@ -188,7 +130,7 @@ def test_a_call_that_fails_is_repeated_with_the_same_id_and_holds_up_nobody(up: 
             return 500
         return 200
 
-    receiver.status = status
+    receiver.answer(status)
     set_hook(up, "bad", receiver, objects=["poison", "fine"])
     publish(up, "poison", 7)
     wait_for(lambda: receiver.of("/bad"), "the first call")
@@ -201,12 +143,15 @@ def test_a_call_that_fails_is_repeated_with_the_same_id_and_holds_up_nobody(up: 
     gaps = [after["at"] - before["at"] for before, after in itertools.pairwise(calls)]
     assert gaps == sorted(gaps)
     assert gaps[0] >= 0.9
-    receiver.status = lambda call: 204
+    receiver.answer(lambda call: 204)
 
 
-def test_a_receiver_that_says_429_is_left_alone_and_the_live_ones_beside_it_are_not(up: Up, receiver: Receiver) -> None:
-    receiver.headers = {"Retry-After": "4"}
-    receiver.status = lambda call: 429 if call["path"] == "/busy" and len(receiver.of("/busy")) == 1 else 200
+def test_a_receiver_that_says_429_is_left_alone_and_the_live_ones_beside_it_are_not(
+    up: Up, receiver: HookReceiver
+) -> None:
+    receiver.answer(
+        lambda call: 429 if call["path"] == "/busy" and len(receiver.of("/busy")) == 1 else 200, {"Retry-After": "4"}
+    )
     set_hook(up, "busy", receiver, objects=["b-1", "b-2"])
     status, _ = ask(up, "PUT", "hooks/dead", {"url": "http://127.0.0.1:1/", "objects": ["b-1"]})
     assert status == 400  # that port is not allowed
@@ -220,8 +165,7 @@ def test_a_receiver_that_says_429_is_left_alone_and_the_live_ones_beside_it_are_
     wait_for(lambda: receiver.versions("/busy", "b-1")[-1:] == [2] and receiver.versions("/busy", "b-2"), "the rest")
     first, second = receiver.of("/busy")[:2]
     assert second["at"] - first["at"] >= 3.9
-    receiver.headers = {}
-    receiver.status = lambda call: 204
+    receiver.answer(lambda call: 204)
 
 
 def caller_beside(up: Up, directory: Path) -> Child:
@@ -233,7 +177,9 @@ def caller_beside(up: Up, directory: Path) -> Child:
     return Child(argv, directory / "hooks.log", environ)
 
 
-def test_a_killed_caller_is_followed_by_the_next_within_ten_seconds(up: Up, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_killed_caller_is_followed_by_the_next_within_ten_seconds(
+    up: Up, receiver: HookReceiver, tmp_path: Path
+) -> None:
     set_hook(up, "killed", receiver, objects=["k"])
     publish(up, "k", 1)
     wait_for(lambda: receiver.versions("/killed", "k") == [1], "the first caller")
@@ -249,7 +195,9 @@ def test_a_killed_caller_is_followed_by_the_next_within_ten_seconds(up: Up, rece
         up.wait_ready()
 
 
-def test_a_stopped_caller_calls_no_more_once_another_has_claimed(up: Up, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_stopped_caller_calls_no_more_once_another_has_claimed(
+    up: Up, receiver: HookReceiver, tmp_path: Path
+) -> None:
     set_hook(up, "stopped", receiver, objects=["s"])
     publish(up, "s", 1)
     wait_for(lambda: receiver.versions("/stopped", "s") == [1], "the first caller")
@@ -272,7 +220,7 @@ def test_a_stopped_caller_calls_no_more_once_another_has_claimed(up: Up, receive
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_hook_whose_state_was_wiped_is_told_everything_again(up: Up, receiver: Receiver) -> None:
+def test_a_hook_whose_state_was_wiped_is_told_everything_again(up: Up, receiver: HookReceiver) -> None:
     set_hook(up, "wiped", receiver, objects=["w"])
     publish(up, "w", 1)
     wait_for(lambda: receiver.versions("/wiped", "w") == [1], "the call")
@@ -290,7 +238,7 @@ def test_a_hook_whose_state_was_wiped_is_told_everything_again(up: Up, receiver:
     up.wait_ready()
 
 
-def test_the_command_sets_tests_rotates_lists_and_removes(up: Up, receiver: Receiver) -> None:
+def test_the_command_sets_tests_rotates_lists_and_removes(up: Up, receiver: HookReceiver) -> None:
     def run(*arguments: str) -> Any:
         return coldnotify("hook", *arguments, http=up.http_url)
 
@@ -314,9 +262,9 @@ def test_the_command_sets_tests_rotates_lists_and_removes(up: Up, receiver: Rece
     listed = run("list", "shop", "g")
     assert f"shown  {receiver.url('/shown')}  x" in listed.stdout
     assert secret not in listed.stdout
-    receiver.status = lambda call: 500
+    receiver.answer(lambda call: 500)
     failed = run("test", "shop", "g", "shown")
-    receiver.status = lambda call: 204
+    receiver.answer(lambda call: 204)
     assert failed.returncode == 1
     assert "not applied: status 500" in failed.stdout
     assert run("remove", "shop", "g", "shown").returncode == 0

@@ -59,7 +59,7 @@ class HookEndpoints:
         """Those below /v1/domains/{domain}/groups/{group}/hooks."""
         all_, one = f"{GROUP}/hooks", f"{GROUP}/hooks/{{hook}}"
         return [
-            web.get(all_, self._checked(self.listed)),
+            web.get(all_, self._checked(self.listed, needs_key=False)),
             web.get(one, self._checked(self.shown)),
             web.put(one, self._checked(self.put)),
             web.delete(one, self._checked(self.removed)),
@@ -69,8 +69,9 @@ class HookEndpoints:
 
     async def listed(self, request: web.Request) -> web.Response:
         """GET .../hooks: all hooks of the group, by name."""
-        found = await self._found(*domain_and_group(request))
-        return json_answer({"items": [_shown(found[name]) for name in sorted(found)]})
+        domain, group = domain_and_group(request)
+        found = {} if self._key is None else await self._found(domain, group)
+        return json_answer({"items": [_shown(found[name]) for name in sorted(found)], "enabled": self._key is not None})
 
     async def shown(self, request: web.Request) -> web.Response:
         """GET .../hooks/{hook}."""
@@ -156,9 +157,9 @@ class HookEndpoints:
         by = None if identity is None else identity.name
         log.info(words, domain=hook.domain, group=hook.group, hook=hook.name, by=by, address=request.remote)
 
-    def _checked(self, handler: Handler) -> Handler:
+    def _checked(self, handler: Handler, *, needs_key: bool = True) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            if self._key is None:
+            if needs_key and self._key is None:
                 return error_response(409, OFF, field="hooks")
             try:
                 return await handler(request)

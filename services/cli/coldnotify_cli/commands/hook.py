@@ -63,11 +63,12 @@ def hook_set(
 @settings_options(HttpNodeSettings)
 def hook_list(domain: str, group: str, as_json: bool, settings: HttpNodeSettings) -> int:
     """List the webhooks of DOMAIN and GROUP."""
-    items = HttpNode(settings).get(*_path(domain, group))["items"]
+    listed = HttpNode(settings).get(*_path(domain, group))
+    items = listed["items"]
     if as_json:
         echo(json.dumps(items, ensure_ascii=False))
     elif not items:
-        echo("no webhooks")
+        echo("no webhooks" if listed["enabled"] else "this installation has no webhooks (--hooks-key-file)")
     else:
         echo(*map(_line, items))
     return 0

@@ -5,6 +5,7 @@ import { ask, askJson, groupPath, parse, segment, signIn, within } from "./ask.j
 import { about as aboutClient, followClients } from "./clients.js";
 import { byId, cell, element, keyed, link, linkCell, table, update } from "./dom.js";
 import { showHistory } from "./history.js";
+import { followHooks, showHooks } from "./hooks.js";
 import { clientHref, followScrolling, groupHref, matrix, objectHref } from "./matrix.js";
 import { fill } from "./forms.js";
 import { asked, followLists, missing, pages, showList, showMissing } from "./lists.js";
@@ -236,9 +237,12 @@ async function showGroup(domain, group, isNew) {
   await matrix(domain, group, (client, object) => explain(domain, group, client, object), isNew);
   // A matcher of the release before knows of none.
   const list = (name, most) => askJson(`${groupPath(domain, group)}/${name}?limit=${most}`).catch(() => ({ items: [], next: null }));
-  const [queries, channels] = await Promise.all([list("queries", QUERIES_SHOWN), list("channels", CHANNELS_SHOWN)]);
-  const now = place();
-  if (now.view !== "group" || now.names[0] !== domain || now.names[1] !== group) return;
+  const isHere = () => {
+    const now = place();
+    return now.view === "group" && now.names[0] === domain && now.names[1] === group;
+  };
+  const [queries, channels] = await Promise.all([list("queries", QUERIES_SHOWN), list("channels", CHANNELS_SHOWN), showHooks(domain, group, isNew, isHere)]);
+  if (!isHere()) return;
   showQueries(domain, group, queries);
   showChannels(domain, group, channels);
 }
@@ -449,6 +453,7 @@ const turned = (most) => new Promise((resolve) => {
 followPublishing(() => go(false));
 followSending(() => go(false));
 followClients(() => go(false));
+followHooks(() => go(false));
 followLists();
 byId("only-lacking").addEventListener("change", () => go(false));
 byId("search").addEventListener("submit", (event) => {
