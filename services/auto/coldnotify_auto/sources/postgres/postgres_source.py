@@ -21,8 +21,8 @@ from coldnotify_auto.sources.postgres.pgoutput import Decoder, InvalidOutput
 from coldnotify_auto.sources.postgres.table_rules import TableRule, read_table_rule
 from coldnotify_auto.sources.postgres.transactions import (
     Committed,
-    TooManyObjects,
     Transactions,
+    Untold,
     lsn_text,
     parse_lsn,
     put_of,
@@ -351,10 +351,10 @@ class _PostgresRun:
                 committed = transactions.take(self._decoder.decode(message.payload))
             except InvalidOutput as error:
                 raise SourceFailed(f"PostgreSQL: a message cannot be decoded: {error}") from None
-            except TooManyObjects:
+            except Untold as error:
                 if not self._outlet.is_plan:
                     self._write_mark(None)
-                raise SourceFailed("a transaction changes too many objects: every table is compared") from None
+                raise SourceFailed(f"{error}: every table is compared") from None
             if committed is not None:
                 self._publish(committed)
                 self._outlet.passed(committed.end_lsn)

@@ -16,8 +16,22 @@ OBJECTS_MAX = 200_000
 """Objects of one transaction that are held in memory: some 200 MB. Beyond, the tables are read as a whole."""
 
 
-class TooManyObjects(Exception):
+class Untold(Exception):
+    """The log does not say what a transaction has made of objects, so the tables are to be compared; says why."""
+
+
+class TooManyObjects(Untold):
     """A transaction changes more than OBJECTS_MAX objects."""
+
+    def __init__(self) -> None:
+        super().__init__("a transaction changes too many objects")
+
+
+class ColumnGone(Untold):
+    """A table has changed, and has not every column any more that a rule reads."""
+
+    def __init__(self, rule: TableRule, column: str) -> None:
+        super().__init__(f"{rule.name} had no column {column!r} in a transaction, which {rule.label} reads")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +78,7 @@ class Transactions:
         self._types: dict[int, tuple[Relation, Mapping[str, int]]] = {}
 
     def take(self, message: Message | None) -> Committed | None:
-        """Returns a transaction when its end comes. Raises TooManyObjects."""
+        """Returns a transaction when its end comes. Raises Untold."""
         if isinstance(message, Begin):
             self._open = _Open(message, message.final_lsn < self._from_lsn)
         elif self._open is None:
@@ -90,6 +104,8 @@ class Transactions:
             if opened.skipped and not rule.is_outbox:
                 continue
             types = self._types_of(relation)
+            if not opened.skipped and (gone := rule.columns - types.keys()):
+                raise ColumnGone(rule, min(gone))
             new = None if change.new is None else pg_row(change.new, types)
             old = None if change.old is None else pg_row(change.old, types)
             try:

@@ -299,6 +299,28 @@ def test_more_objects_than_are_held_are_compared(pg: Postgres, tmp_path: Path, m
     assert shown(last) == [("north/camera-51", {"fps": 5, "exposure": 1.5})]
 
 
+def test_a_column_that_is_gone_stops_the_source_and_its_rows_are_compared_later(pg: Postgres, tmp_path: Path) -> None:
+    one = source(pg, tmp_path)
+    pg.do(insert(1))
+    first = followed(one, 1)
+    pg.do("ALTER TABLE cameras RENAME fps TO rate", "UPDATE cameras SET rate = 8, status = 'off'")
+    with pytest.raises(SourceRefused, match="no column 'fps' that is replicated"):
+        one.run(first.again(lambda _: False))
+    pg.do("ALTER TABLE cameras RENAME rate TO fps")
+    with pytest.raises(SourceFailed, match=r"public\.cameras had no column 'fps' in a transaction.*is compared"):
+        one.run(first.again(lambda _: False))
+    assert shown(again(one, first, 1)) == [("north/camera-1", {"fps": 8, "exposure": 1.5})]
+
+
+def test_a_column_that_goes_while_its_table_is_followed_stops_the_source(pg: Postgres, tmp_path: Path) -> None:
+    pg.do(insert(1))
+    steps = Steps((1, lambda: pg.do("ALTER TABLE cameras DROP fps", "UPDATE cameras SET status = 'off'")))
+    steps.outlet = outlet = CollectingOutlet(lambda _: False, steps)
+    with pytest.raises(SourceFailed, match=r"public\.cameras had no column 'fps'"):
+        source(pg, tmp_path).run(outlet)
+    assert not outlet.aside
+
+
 def test_a_second_reader_waits_for_the_first(pg: Postgres, tmp_path: Path) -> None:
     one = source(pg, tmp_path)
     followed(one, 1, (0, lambda: pg.do(insert(1))))
