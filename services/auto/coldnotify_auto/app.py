@@ -88,6 +88,21 @@ def plan(settings: AutoSettings, file: Path, changes: int, say: Callable[[str], 
     return 1 if failed else 0
 
 
+def resync(settings: AutoSettings, file: Path, name: str, say: Callable[[str], None]) -> int:
+    """Has a source compare everything. Exit code 1: it cannot. Raises AutoFileError."""
+    sources = {one.name: one for one in read_auto_file(file)}
+    configure(settings.log_format, settings.log_level, "auto")
+    if name not in sources:
+        log.error("no such source", source=name, sources=sorted(sources))
+        return 1
+    try:
+        say(f"{name}: {sources[name].resync()}")
+    except SourceFailed as error:
+        log.error("cannot be compared", source=name, reason=str(error))
+        return 1
+    return 0
+
+
 def _plan_one(
     source: Source, settings: AutoSettings, stop: StopFlag, planned: PlannedChanges, failed: list[str]
 ) -> None:

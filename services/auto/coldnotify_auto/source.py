@@ -73,6 +73,11 @@ class Source(Protocol):
     def run(self, outlet: Outlet) -> None:
         """Publishes what has changed, until the outlet raises RunStopped. Raises SourceFailed, SourceRefused."""
 
+    def resync(self) -> str:
+        """Has everything compared with the newest versions, and published where it differs; returns when that is.
+
+        Raises SourceFailed, SourceRefused."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRow:

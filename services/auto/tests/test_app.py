@@ -91,6 +91,20 @@ def test_a_plan_says_what_would_be_published_and_publishes_nothing(fresh_kafka: 
         assert lines[0].endswith(" payload 5")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--resync=settings",), "compares every file whenever"),
+        (("--resync=plant",), "no such source"),
+        (("--resync=settings", "--plan"), "--plan and --resync: only one of them"),
+    ],
+)
+def test_a_source_that_cannot_be_compared_says_so(file: Path, arguments: tuple[str, ...], words: str) -> None:
+    done = coldnotify("auto", str(file), *arguments)
+    assert done.returncode != 0
+    assert words in done.stdout + done.stderr
+
+
 @pytest.mark.kafka
 def test_it_is_ready_once_its_sources_are_followed_and_stops_in_order(fresh_kafka: EmbeddedBroker, file: Path) -> None:
     port = free_port("127.0.0.1")

@@ -23,12 +23,18 @@ def _command() -> click.Command:
                 "--plan",
                 is_flag=True,
                 help=f"Print what the next {PLANNED} changes would publish, and publish nothing.",
-            )(settings_options(AutoSettings)(_auto))
+            )(
+                click.option(
+                    "--resync",
+                    metavar="SOURCE",
+                    help="Have all tables of this source compared with the newest versions, and end.",
+                )(settings_options(AutoSettings)(_auto))
+            )
         )
     )
 
 
-def _auto(file: Path, plan: bool, settings: "AutoSettings") -> int:
+def _auto(file: Path, plan: bool, resync: str | None, settings: "AutoSettings") -> int:
     """Publish what changes in PostgreSQL, in folders and at web addresses, by the rules in FILE.
 
     The sources and their rules are described in docs/sources.md. Runs until SIGTERM or Ctrl-C.
@@ -36,6 +42,10 @@ def _auto(file: Path, plan: bool, settings: "AutoSettings") -> int:
     from coldnotify_auto import app
     from coldnotify_common.stop import surviving_hangups
 
+    if plan and resync is not None:
+        raise click.UsageError("--plan and --resync: only one of them")
+    if resync is not None:
+        return app.resync(settings, file, resync, echo)
     if plan:
         return app.plan(settings, file, PLANNED, echo)
     with surviving_hangups():

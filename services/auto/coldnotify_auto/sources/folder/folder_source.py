@@ -11,7 +11,7 @@ from coldnotify_schemas.names import ObjectKey
 from coldnotify_auto.cells import Cell, Row, text_cell
 from coldnotify_auto.changes import KnownNewest, Put, RowRejected, digest, is_changed
 from coldnotify_auto.row_rules import Naming, read_naming, refuse_unknown
-from coldnotify_auto.source import Outlet, SourceFailed
+from coldnotify_auto.source import Outlet, SourceFailed, SourceRefused
 from coldnotify_auto.sources.folder.closed_files import ClosedFiles
 from coldnotify_auto.sources.folder.whole_files import FileStamp, StillWritten, TooLarge, read_whole
 from coldnotify_auto.sources.json_payloads import payload_from
@@ -58,6 +58,10 @@ class FolderSource:
         finally:
             if events is not None:
                 events.close()
+
+    def resync(self) -> str:
+        """Raises SourceRefused: each start compares all files."""
+        raise SourceRefused("compares every file whenever `coldnotify auto` starts: start it again")
 
 
 class _FolderRun:

@@ -107,6 +107,16 @@ class PostgresSource:
             else:
                 run.follow()
 
+    def resync(self) -> str:
+        """Has every table compared: at the next start, or soon by who follows it. Raises SourceFailed, SourceRefused."""
+        with connected(self._connection) as sql_connection:
+            with sql_connection.cursor() as cursor:
+                cursor.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (self._publication,))
+                if cursor.fetchone() is None:
+                    raise SourceRefused(f"publication {self._publication} does not exist: it was not followed yet")
+            _comment(sql_connection, self._publication, None)
+        return f"every table is compared within {_LOOK_S:g} s if `coldnotify auto` runs, else when it starts"
+
 
 class _PostgresRun:
     """One run: it has the slot, and what is known of the database."""
@@ -131,6 +141,8 @@ class _PostgresRun:
         self._incarnation = (source._epoch << _TIMELINE_BITS) | timeline
         self._mark = _Mark(self._slot, self._incarnation, self._rules_digest(), 0)
         self._feedback_s = self._look_s = 0.0
+        self._compared_all = False
+        """True once this run knows that the mark is there."""
 
     # -- the slot and its mark -------------------------------------------------------------------------------------
 
@@ -143,6 +155,7 @@ class _PostgresRun:
             self._write_mark(self._mark._replace(lsn=lsn))
         else:
             lsn = mark.lsn
+        self._compared_all = True
         self._outlet.while_waiting = lambda: self._feed_back(cursor)
         try:
             self._stream_from(cursor, lsn)
@@ -209,12 +222,7 @@ class _PostgresRun:
         return _Mark.parse(row[0]) if row else None
 
     def _write_mark(self, mark: _Mark | None) -> None:
-        with self._sql.cursor() as cursor:
-            cursor.execute(
-                sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(
-                    sql.Identifier(self._publication), sql.Literal(mark.text() if mark else None)
-                )
-            )
+        _comment(self._sql, self._publication, mark)
 
     def _rules_digest(self) -> str:
         said = repr([(rule.label, rule.name, _words_of_rule(rule)) for rule in self._rules])
@@ -241,6 +249,8 @@ class _PostgresRun:
             )
             row = cursor.fetchone()
         self._outlet.retained(int(row[0] or 0) if row else 0)
+        if self._compared_all and self._read_mark() is None:
+            raise SourceFailed("every table is compared, as was asked for")
 
     # -- tables as a whole -----------------------------------------------------------------------------------------
 
@@ -371,6 +381,15 @@ class _PostgresRun:
             rule = rules.get(known.source)
             if rule is not None and not known.deleted and key not in said:
                 self._outlet.put(put_of(rule, key, None, committed.version, self._incarnation), committed.time_s)
+
+
+def _comment(connection: Any, publication: str, mark: _Mark | None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(
+                sql.Identifier(publication), sql.Literal(mark.text() if mark else None)
+            )
+        )
 
 
 def _create_temporary(cursor: Any, name: str) -> tuple[int, str]:

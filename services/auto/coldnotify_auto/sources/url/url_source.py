@@ -7,7 +7,7 @@ from coldnotify_schemas.names import ObjectKey
 
 from coldnotify_auto.changes import KnownNewest, Put, digest, is_changed
 from coldnotify_auto.row_rules import Naming, read_naming
-from coldnotify_auto.source import Outlet
+from coldnotify_auto.source import Outlet, SourceRefused
 from coldnotify_auto.sources.json_payloads import payload_from
 from coldnotify_auto.sources.url.conditional_get import ConditionalGet, FetchFailed, check_url
 from coldnotify_auto.yaml_sections import Section
@@ -54,6 +54,10 @@ class UrlSource:
                 if fetched is not None:
                     newest = self._publish(outlet, newest, payload_from(fetched.body), deleted=fetched.gone)
             outlet.wait(self._every_s)
+
+    def resync(self) -> str:
+        """Raises SourceRefused: each start compares the answer."""
+        raise SourceRefused("compares the answer whenever `coldnotify auto` starts: start it again")
 
     def _publish(
         self, outlet: Outlet, newest: KnownNewest | None, payload: bytes, *, deleted: bool

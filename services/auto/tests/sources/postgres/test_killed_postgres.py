@@ -24,6 +24,7 @@ from coldnotify_auto.settings import AutoSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_kafka.broker.process import spawn
+from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.postgres import Postgres, postgres
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
@@ -225,5 +226,9 @@ def test_a_large_transaction_is_published_as_a_whole(fresh_kafka: EmbeddedBroker
         pg.do("UPDATE units SET n = -1 WHERE id = 1")
         wait_for(lambda: newest(fresh_kafka.bootstrap).get("north/u1") == -1, "the transaction behind it", 250)
         assert newest(fresh_kafka.bootstrap) == rows(pg)
+        done = coldnotify("auto", str(tmp_path / "auto.yaml"), "--resync=plant")
+        assert done.stdout.startswith("plant: every table is compared within 10 s"), done.stderr
+        wait_for(lambda: "as was asked for" in auto.log, "it is noticed")
+        wait_for(auto.is_ready, "auto follows again")
     finally:
         auto.stop()

@@ -14,7 +14,7 @@ import pytest
 from coldnotify_auto.auto_file import read_auto_file
 from coldnotify_auto.changes import Put, PutMessage
 from coldnotify_auto.source import RunStopped, Source, SourceFailed, SourceRefused
-from coldnotify_auto.sources.postgres import transactions
+from coldnotify_auto.sources.postgres import postgres_source, transactions
 from coldnotify_auto.yaml_sections import AutoFileError
 from coldnotify_testkit.collecting_outlet import CollectingOutlet
 from coldnotify_testkit.postgres import Postgres, postgres
@@ -319,6 +319,23 @@ def test_a_column_that_goes_while_its_table_is_followed_stops_the_source(pg: Pos
     with pytest.raises(SourceFailed, match=r"public\.cameras had no column 'fps'"):
         source(pg, tmp_path).run(outlet)
     assert not outlet.aside
+
+
+def test_all_tables_are_compared_when_that_is_asked_for(
+    pg: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_source, "_LOOK_S", 0.1)
+    one = source(pg, tmp_path)
+    with pytest.raises(SourceRefused, match="it was not followed yet"):
+        one.resync()
+    pg.do(insert(1), insert(2))
+    steps = Steps((2, lambda: one.resync()))
+    steps.outlet = outlet = CollectingOutlet(lambda _: False, steps)
+    with pytest.raises(SourceFailed, match="every table is compared, as was asked for"):
+        one.run(outlet)
+    (name,) = [key for key in outlet._newest if key.object == "camera-2"]
+    outlet._newest[name] = outlet._newest[name]._replace(payload=b"another publisher's")
+    assert shown(again(one, outlet, 1)) == [("north/camera-2", {"fps": 5, "exposure": 1.5})]
 
 
 def test_a_second_reader_waits_for_the_first(pg: Postgres, tmp_path: Path) -> None:
