@@ -108,7 +108,9 @@ class PostgresSource:
                 run.follow()
 
     def resync(self) -> str:
-        """Has every table compared: at the next start, or soon by who follows it. Raises SourceFailed, SourceRefused."""
+        """Has every table compared: soon by who follows it, or at the next start.
+
+        Raises SourceFailed, SourceRefused."""
         with connected(self._connection) as sql_connection:
             with sql_connection.cursor() as cursor:
                 cursor.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (self._publication,))
