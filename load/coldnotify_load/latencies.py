@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from hdrh.histogram import HdrHistogram
@@ -25,6 +26,19 @@ class Latencies:
         data: bytes = self._histogram.encode()
         return data
 
+    def write(self, path: Path, at_s: float, seconds: float) -> None:
+        """Writes a histogram log of one interval, which tools of HDR histograms read and merge: values in us.
+
+        `at_s`: its beginning in Unix time. Raises OSError.
+        """
+        most = self._histogram.get_max_value() / 1e6
+        encoded = self.encoded().decode()
+        path.write_text(
+            "#[Histogram log format version 1.3]\n"
+            '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'
+            f"{at_s:.3f},{seconds:.3f},{most:.6f},{encoded}\n"
+        )
+
     def merge(self, encoded: bytes) -> None:
         """Add what another one encoded."""
         self._histogram.decode_and_add(encoded)
@@ -39,7 +53,7 @@ class Latencies:
         return float(self._histogram.get_value_at_percentile(percent)) / 1000
 
     def summary(self) -> dict[str, Any]:
-        """Mean, median, p95, p99, maximum and standard deviation in ms, and how many; without values only how many."""
+        """Mean, median, percentiles, maximum and standard deviation in ms, and how many; without values only that."""
         if not self.count:
             return {"count": 0}
         histogram = self._histogram
@@ -47,6 +61,7 @@ class Latencies:
             "count": self.count,
             "mean_ms": round(histogram.get_mean_value() / 1000, 3),
             "p50_ms": round(self.percentile_ms(50), 3),
+            "p90_ms": round(self.percentile_ms(90), 3),
             "p95_ms": round(self.percentile_ms(95), 3),
             "p99_ms": round(self.percentile_ms(99), 3),
             "max_ms": round(histogram.get_max_value() / 1000, 3),

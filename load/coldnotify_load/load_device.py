@@ -8,6 +8,7 @@ swarm stays light.
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
+from coldnotify_load.marks import Stamp
 from coldnotify_load.population import Population
 
 
@@ -25,7 +26,7 @@ class LoadDevice(Protocol):
     def hello(self) -> bytes:
         """Returns what to send on a new connection; begins a new session."""
 
-    def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
+    def receive(self, data: bytes) -> tuple[bytes, tuple[Stamp, ...]]:
         """Returns what to answer, and the stamps of the publishes that arrived.
 
         A negative stamp is a difference of a set: -1 minus the offset of the change that caused it.

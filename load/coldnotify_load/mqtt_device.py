@@ -2,6 +2,7 @@
 
 import struct
 
+from coldnotify_load.marks import Stamp, stamp_of
 from coldnotify_load.population import Population
 
 _CONNACK, _PUBLISH, _PUBACK, _SUBACK = 2, 3, 4, 9
@@ -30,9 +31,11 @@ def topic(population: Population, block: int, number: int) -> str:
     return f"{population.domain}/{population.group(block)}/{population.object(block, number)}"
 
 
-def connect(client: str, *, clean: bool) -> bytes:
-    """CONNECT without keepalive."""
-    return packet(0x10, text("MQTT") + bytes((4, 2 if clean else 0)) + b"\x00\x00" + text(client))
+def connect(client: str, *, clean: bool, token: str = "") -> bytes:
+    """CONNECT without keepalive. The token is the password, of a user without a name."""
+    flags = (0x02 if clean else 0) | (0xC0 if token else 0)
+    identity = text("") + text(token) if token else b""
+    return packet(0x10, text("MQTT") + bytes((4, flags)) + b"\x00\x00" + text(client) + identity)
 
 
 def publish(topic_: str, payload: bytes, packet_id: int, *, retain: bool) -> bytes:
@@ -78,7 +81,7 @@ class MqttDevice:
     def hello(self) -> bytes:
         """CONNECT to the session that the broker kept."""
         self._buffer, self.ready, self.closed = b"", False, ""
-        return connect(self.client_id(), clean=False)
+        return connect(self.client_id(), clean=False, token=self._population.token)
 
     def client_id(self) -> str:
         """Returns its client identifier."""
@@ -89,7 +92,7 @@ class MqttDevice:
         block = self._population.block_of(self._number)
         return [topic(self._population, block, n) for n in range(self._population.registrations)]
 
-    def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
+    def receive(self, data: bytes) -> tuple[bytes, tuple[Stamp, ...]]:
         """See Device. Every PUBLISH is acknowledged at once."""
         packets, self._buffer = cut(self._buffer + data if self._buffer else data)
         reply, stamps = b"", []
@@ -100,8 +103,8 @@ class MqttDevice:
                 if first & 0x06:
                     reply += b"\x40\x02" + body[at : at + 2]
                     at += 2
-                if body[at:].isdigit():
-                    stamps.append(int(body[at:]))
+                if (stamp := stamp_of(body[at:])) is not None:
+                    stamps.append(stamp)
             elif kind == _CONNACK:
                 if body[1]:
                     self.closed = f"CONNACK {body[1]}"

@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import random
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,12 +12,17 @@ from types import TracebackType
 from typing import Self
 
 from coldnotify_load.latencies import Latencies
-from coldnotify_load.senders import StampingSender, Target
+from coldnotify_load.senders import StampingSender, Target, TimedSender
 
 _LATE_NS = 1_000_000
 """A publish that comes later than this counts from when it was due: else a publisher that lags would hide it."""
 _SPIN_NS = 200_000
 """Sleeping takes about 0.1 ms longer than asked for; the rest is waited for awake."""
+_LOOK_NS = 50_000_000
+"""The time between two looks whether the plan is cut short."""
+_ANSWERS_NS = 1_000_000
+"""The same for answers, of a TimedSender."""
+_CUT = "cut"
 _ANSWER_S = 60.0
 
 
@@ -69,6 +75,8 @@ class PlanOutcome:
     """How much later than planned publishes were made."""
     stamps: dict[int, int] = field(default_factory=dict)
     """For descriptions: the time of writing, by the offset of each record."""
+    acknowledged_after: bytes = b""
+    """Latencies from publish to acknowledgement, encoded, as a TimedSender says them."""
 
 
 class PublisherHandle:
@@ -87,6 +95,14 @@ class PublisherHandle:
         """Start publishing; `end` waits for it."""
         self._pipe.send(plan)
         self._seconds = plan.seconds
+
+    def cut(self) -> None:
+        """Let the plan end now; `end` has what was published until then."""
+        self._pipe.send(_CUT)
+
+    def has_ended(self, timeout_s: float) -> bool:
+        """Returns true if `end` would not wait, once it does not, or after so long."""
+        return self._pipe.poll(timeout_s)
 
     def end(self) -> PlanOutcome:
         """Wait until all is published and acknowledged. Raises PublisherError."""
@@ -134,24 +150,38 @@ class PublisherHandle:
 
 
 def _run(target: Target, pipe: Pipe) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the pipe
     try:
         sender = target.sender(target)
     except Exception as error:
         pipe.send(f"{target.kind} at {target.host}:{target.port}: {error}")
         return
     pipe.send(None)
+    is_timed = isinstance(sender, TimedSender)
+    pause_ns = _ANSWERS_NS if is_timed else _LOOK_NS
     try:
         while (plan := pipe.recv()) is not None:
+            if plan == _CUT:
+                continue  # the plan had ended already
             before = sender.acknowledged, sender.failed
             late_ns: list[int] = []
             first_ns = begin_ns = time.monotonic_ns()
-            sent = 0
+            sent, is_cut, look_ns = 0, False, begin_ns + _LOOK_NS
             for at_s in plan.arrivals_s():
                 due_ns = begin_ns + int(at_s * 1e9)
-                while (left_ns := due_ns - time.monotonic_ns()) > 0:
+                while (left_ns := due_ns - time.monotonic_ns()) > 0 and not is_cut:
                     if left_ns > _SPIN_NS:
-                        time.sleep((left_ns - _SPIN_NS) / 1e9)
+                        time.sleep(min(left_ns - _SPIN_NS, pause_ns) / 1e9)
+                    if is_timed:
+                        sender.poll()
+                    if left_ns > _LOOK_NS:
+                        is_cut = pipe.poll()
                 now_ns = time.monotonic_ns()
+                if now_ns >= look_ns:
+                    look_ns, is_cut = now_ns + _LOOK_NS, is_cut or pipe.poll()
+                if is_cut:
+                    pipe.recv()
+                    break
                 late_ns.append(now_ns - due_ns)
                 stamp_ns = now_ns if now_ns - due_ns < _LATE_NS else due_ns
                 sender.send(sent % plan.blocks, sent // plan.blocks % plan.numbers, stamp_ns)
@@ -164,7 +194,8 @@ def _run(target: Target, pipe: Pipe) -> None:
             done, failed = sender.acknowledged - before[0], sender.failed - before[1]
             p99_ms = late.percentile_ms(99) if sent else 0.0
             stamps = sender.take_stamps() if isinstance(sender, StampingSender) else {}
-            pipe.send(PlanOutcome(sent, done, failed, first_ns, last_ns, p99_ms, stamps))
+            took = sender.take_latencies() if isinstance(sender, TimedSender) else b""
+            pipe.send(PlanOutcome(sent, done, failed, first_ns, last_ns, p99_ms, stamps, took))
     except EOFError:
         pass
     finally:

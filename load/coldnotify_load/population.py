@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
 
@@ -35,6 +35,8 @@ class Population:
     """Prefix of the devices' names: another one makes them new devices."""
     keepalive_s: int = 0
     """Each device sends a Ping so often, and gives up a server that is silent; 0: none does."""
+    token: str = field(default="", repr=False)
+    """Proves the identity of all devices; empty: none does."""
 
     def block_of(self, device: int) -> int:
         """The block that a device belongs to."""

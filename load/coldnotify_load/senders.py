@@ -64,6 +64,14 @@ class StampingSender(Protocol):
         """Returns since the last call, by offset, when its record was written."""
 
 
+@runtime_checkable
+class TimedSender(Protocol):
+    """A sender that knows when each publish was acknowledged."""
+
+    def take_latencies(self) -> bytes:
+        """Returns since the last call the Latencies from publish to acknowledgement, encoded."""
+
+
 class KafkaSender:
     """Publishes as a back-end does: acks=all, the record in Kafka's topic of objects."""
 

@@ -1,9 +1,11 @@
 """The experiments' view of the swarm: devices in several processes, which get commands and report what they saw."""
 
 import resource
+import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
@@ -12,12 +14,15 @@ from typing import Any, Self
 from coldnotify_load.latencies import Latencies
 from coldnotify_load.load_device import DeviceMaker
 from coldnotify_load.loaders import begun
+from coldnotify_load.mark_tally import ToldMarks
 from coldnotify_load.population import Population, merged, silence_s
 from coldnotify_load.swarm_process import Counts, Share, run
 
 ANSWER_S = 120.0
 """A process that parses a backlog answers late; one that does not answer for so long is gone."""
 _LOOK_S = 0.02
+_END_S = 5.0
+"""A process whose pipe has ended is gone so soon."""
 _FILES_KEPT = 500
 """Open files reserved for Python itself."""
 _SOURCES_MAX = 250
@@ -39,10 +44,15 @@ class Swarm:
         *,
         processes: int = 2,
         receive_buffer_bytes: int = 0,
+        sources: Sequence[str] = (),
+        survives: bool = False,
         network: Callable[[], None] | None = None,
     ) -> None:
         """`receive_buffer_bytes`: the kernel's for each device; 0: it chooses, up to megabytes.
         `network`: called in each process first, enters the network namespace that devices are in; None: this process'.
+
+        `sources`: addresses that devices connect from, in turn; none: one of 127.0.0.0/8 for each process.
+        `survives`: a process that has ended is left out from then on, and is in `gone`; else it raises SwarmError.
 
         More processes are taken where one may not open so many files. Raises SwarmError if those are too many.
         """
@@ -59,7 +69,7 @@ class Swarm:
                 device,
                 population,
                 bounds[i],
-                () if network else (f"127.0.0.{2 + i}",),
+                _sources(sources, i, addresses, in_network=network is not None),
                 tuple(addresses),
                 receive_buffer_bytes,
                 network,
@@ -68,6 +78,9 @@ class Swarm:
         ]
         self._sizes = [bounds[i + 1] - bounds[i] for i in range(processes)]
         self._added = [0] * processes
+        self._survives = survives
+        self.gone: set[int] = set()
+        """The processes that have ended, by number."""
         self._pipes, self._processes = begun(_with_all_files, self._shares)
 
     @property
@@ -127,6 +140,27 @@ class Swarm:
             delivered.merge(one)
             to_ready.merge(other)
         return delivered, to_ready
+
+    def measure(self, since_ms: int, until_ms: int) -> None:
+        """Restarts counting, by marks that were published from then to before then (Unix ms)."""
+        self._ask("measure", since_ms, until_ms)
+
+    def end(self, until_ms: int) -> None:
+        """Ends sooner what `measure` has begun."""
+        self._ask("end", until_ms)
+
+    def tallies(self) -> dict[int, ToldMarks]:
+        """Returns since `measure` the tally of each process that is there, by its first device."""
+        return {self._shares[i].first: told for i, told in self._ask_each("tally").items()}
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """Numbers of devices that were added, by process: by its first device."""
+        return {share.first: added for share, added in zip(self._shares, self._added, strict=True)}
+
+    def where(self) -> Counter[tuple[str, int]]:
+        """Returns how many devices are connected to each address."""
+        return sum(self._ask("where"), Counter[tuple[str, int]]())
 
     def differences(self) -> list[tuple[int, int]]:
         """Since the last call or `record`: of each difference the offset of its change, and when it arrived."""
@@ -189,9 +223,32 @@ class Swarm:
         self.stop()
 
     def _ask(self, *order: Any) -> list[Any]:
-        for pipe in self._pipes:
-            pipe.send(order)
-        return [_answer(pipe) for pipe in self._pipes]
+        return list(self._ask_each(*order).values())
+
+    def _ask_each(self, *order: Any) -> dict[int, Any]:
+        """Returns the answers by process."""
+        for i in range(len(self._pipes)):
+            if i not in self.gone:
+                with self._left_out(i):
+                    self._pipes[i].send(order)
+        answers = {}
+        for i in range(len(self._pipes)):
+            if i not in self.gone:
+                with self._left_out(i):
+                    answers[i] = _answer(self._pipes[i])
+        return answers
+
+    @contextmanager
+    def _left_out(self, process: int) -> Iterator[None]:
+        try:
+            yield
+        except (SwarmError, OSError):
+            if not self._survives:
+                raise
+            self._processes[process].join(_END_S)
+            if self._processes[process].is_alive():
+                raise
+            self.gone.add(process)
 
     def _ask_one(self, process: int, *order: Any) -> Any:
         self._pipes[process].send(order)
@@ -207,7 +264,18 @@ def _answer(pipe: Pipe) -> Any:
         raise SwarmError("a process of the swarm has ended; its error is above") from None
 
 
+def _sources(
+    given: Sequence[str], process: int, addresses: list[tuple[str, int]], *, in_network: bool
+) -> tuple[str, ...]:
+    """The kernel chooses where devices are in another network, or the gateways on another machine."""
+    if given or in_network or not all(host.startswith("127.") for host, _ in addresses):
+        return tuple(given)
+    return (f"127.0.0.{2 + process}",)
+
+
 def _with_all_files(share: Share, pipe: Pipe) -> None:
+    # Ctrl-C at a terminal is for all of its processes: this one ends with the pipe, once it has said what it saw.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if share.network is not None:

@@ -1,6 +1,7 @@
 """One process of the swarm: an epoll loop over up to 19,000 connections, steered through a pipe."""
 
 import errno
+import os
 import select
 import socket
 import time
@@ -9,10 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
-from typing import Any
+from typing import Any, cast
 
+from coldnotify_load.bench_topics import BenchTopics
 from coldnotify_load.latencies import Latencies
 from coldnotify_load.load_device import DeviceMaker, LoadDevice, QueryingDevice
+from coldnotify_load.mark_tally import MarkTally, ToldMarks
+from coldnotify_load.marks import Mark, Stamp, boot_id
 from coldnotify_load.population import Population, merged, silence_s
 
 _TICKS = 20
@@ -20,6 +24,7 @@ _TICKS = 20
 _CONNECTING_MAX = 200
 """Limit on connections in progress: the servers' backlogs are not part of the measurement."""
 _RECEIVE_BYTES = 16_384
+_CLOSED_MAX = 10
 _PENDING_VALUES_MAX = 100_000
 _IP_BIND_ADDRESS_NO_PORT = 24
 _GOLDEN = 0.618
@@ -62,6 +67,8 @@ class Counts:
     deliveries: int = 0
     reached: int = 0
     """Devices that something arrived at since `record`."""
+    without_clock: int = 0
+    """Deliveries of marks of another machine, or of before its start: they have no latency."""
     bytes_in: int = 0
     bytes_out: int = 0
     first_lost_ns: int = 0
@@ -70,7 +77,7 @@ class Counts:
     last_delivery_ns: int = 0
     cpu_s: float = 0.0
     closed: list[str] = field(default_factory=list)
-    """Why servers sent devices away, the first few."""
+    """Why servers sent devices away, or could not be reached: the first few."""
 
 
 class _Slot:
@@ -168,6 +175,8 @@ class _Loop:
         self._latencies, self._to_ready = Latencies(), Latencies()
         self._differences: list[tuple[int, int]] = []
         self._next_changing = 0
+        self._tally = MarkTally(share.population) if isinstance(share.population, BenchTopics) else None
+        self._boot = boot_id()
         self._come_back_s: float | None = 0.05
         self._stopping = False
 
@@ -240,7 +249,8 @@ class _Loop:
     def _on_connected(self, slot: _Slot) -> None:
         assert slot.socket is not None
         self._connecting -= 1
-        if slot.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        if code := slot.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._why(os.strerror(code))
             self._failed(slot)
             return
         slot.state = "open"
@@ -259,10 +269,14 @@ class _Loop:
         else:
             self._counts.failed += 1
         self._counts.first_lost_ns = self._counts.first_lost_ns or time.monotonic_ns()
-        if slot.device.closed and len(self._counts.closed) < 10:
-            self._counts.closed.append(slot.device.closed[:200])
+        if slot.device.closed:
+            self._why(slot.device.closed)
         self._close(slot)
         self._again(slot)
+
+    def _why(self, words: str) -> None:
+        if len(self._counts.closed) < _CLOSED_MAX:
+            self._counts.closed.append(words[:200])
 
     def _again(self, slot: _Slot) -> None:
         slot.tries += 1
@@ -320,21 +334,8 @@ class _Loop:
         counts = self._counts
         counts.bytes_in += len(data)
         if stamps:
-            now_ns = time.monotonic_ns()
             self._dirty[slot.number % _TICKS].add(slot)
-            since_ns = self._since_ns
-            slot.told(stamps)
-            for stamp in stamps:
-                if stamp >= since_ns:
-                    counts.deliveries += 1
-                    counts.last_delivery_ns = now_ns
-                    self._values_ns.append(now_ns - stamp)
-                    if not slot.reached:
-                        slot.reached = True
-                        counts.reached += 1
-                        counts.last_reached_ns = now_ns
-                elif stamp < 0:
-                    self._differences.append((-1 - stamp, now_ns))
+            self._on_stamps(slot, stamps, time.monotonic_ns())
             if len(self._values_ns) > _PENDING_VALUES_MAX:
                 self._latencies.add_ns(self._values_ns)
                 self._values_ns.clear()
@@ -347,6 +348,35 @@ class _Loop:
                 self._ready_ns.append(counts.last_ready_ns - slot.started_ns)
         if reply:
             self._send(slot, reply)
+
+    def _on_stamps(self, slot: _Slot, stamps: tuple[Stamp, ...], now_ns: int) -> None:
+        if self._tally is not None:
+            self._on_marks(slot, self._tally, stamps, now_ns)
+            return
+        numbers, counts, since_ns = cast("tuple[int, ...]", stamps), self._counts, self._since_ns
+        slot.told(numbers)
+        for stamp in numbers:
+            if stamp >= since_ns:
+                counts.deliveries += 1
+                counts.last_delivery_ns = now_ns
+                self._values_ns.append(now_ns - stamp)
+                if not slot.reached:
+                    slot.reached = True
+                    counts.reached += 1
+                    counts.last_reached_ns = now_ns
+            elif stamp < 0:
+                self._differences.append((-1 - stamp, now_ns))
+
+    def _on_marks(self, slot: _Slot, tally: MarkTally, stamps: tuple[Stamp, ...], now_ns: int) -> None:
+        counts, place = self._counts, slot.number - self._share.first
+        for mark in stamps:
+            if isinstance(mark, Mark) and tally.told(place, mark):
+                counts.deliveries += 1
+                counts.last_delivery_ns = now_ns
+                if mark.boot == self._boot:
+                    self._values_ns.append(now_ns - mark.at_ns)
+                else:
+                    counts.without_clock += 1
 
     def _on_tick(self) -> None:
         self._tick = (self._tick + 1) % _TICKS
@@ -389,6 +419,10 @@ class _Loop:
             answer = self._take()
         elif word == "differences":
             answer, self._differences = self._differences, []
+        elif word in ("measure", "end", "tally"):
+            answer = self._of_tally(word, *arguments)
+        elif word == "where":
+            answer = Counter(self._address(slot) for slot in self._slots if slot.state == "open")
         elif word == "newest":
             answer = self._newest()
         elif word == "held":
@@ -414,6 +448,9 @@ class _Loop:
         first = self._share.first + len(self._slots)
         new = [_Slot(n, self._share.device(self._share.population, n)) for n in range(first, first + count)]
         self._slots += new
+        if self._tally is not None:
+            for slot in new:
+                self._tally.add(slot.number)
         self._pace(per_s)
         self._waiting.extend(new)
 
@@ -436,6 +473,18 @@ class _Loop:
                 self._send(slot, said)
                 changed += queries
         return changed
+
+    def _of_tally(self, word: str, *arguments: int) -> ToldMarks | None:
+        if self._tally is None:
+            raise ValueError(f"{word}: only clients of BenchTopics have marks")
+        if word == "tally":
+            return self._tally.all()
+        if word == "end":
+            self._tally.end(*arguments)
+        else:
+            self._record(0)
+            self._tally.measure(*arguments)
+        return None
 
     def _record(self, since_ns: int) -> None:
         self._since_ns = since_ns

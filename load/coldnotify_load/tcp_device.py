@@ -6,6 +6,7 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.wire_pb2 import ClientFrame
 
+from coldnotify_load.marks import Stamp, stamp_of
 from coldnotify_load.population import Population
 from coldnotify_load.remembered import Remembered
 
@@ -14,7 +15,7 @@ KEEPALIVE_S = 86_400
 """Without a keepalive no Ping is due while a run lasts; the idle hour is measured by asking for one."""
 
 _digest = lru_cache(maxsize=4096)(digest)
-_live: Remembered[tuple[int, tuple[int, ...]]] = Remembered()
+_live: Remembered[tuple[int, tuple[Stamp, ...]]] = Remembered()
 
 
 @lru_cache(maxsize=4096)
@@ -74,6 +75,7 @@ class ColdNotifyDevice:
         hello.client = self._population.client(self._number)
         hello.digest = _digest(self._objects)
         hello.keepalive_s = self._population.keepalive_s or KEEPALIVE_S
+        hello.token = self._population.token
         if not self.registered and len(self._objects) <= OBJECTS_A_FRAME:
             hello.register.extend(self._objects)
         if self.epoch is not None:
@@ -82,7 +84,7 @@ class ColdNotifyDevice:
                 hello.cursor = self.cursor
         return encode(frame)
 
-    def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
+    def receive(self, data: bytes) -> tuple[bytes, tuple[Stamp, ...]]:
         """See Device."""
         buffer = self._buffer
         if self.ready and buffer is None and (known := _live.get(data)) is not None:
@@ -97,8 +99,8 @@ class ColdNotifyDevice:
             kind = frame.WhichOneof("frame")
             if kind == "notification":
                 notification = frame.notification
-                if notification.payload.isdigit():
-                    stamps.append(int(notification.payload))
+                if (stamp := stamp_of(notification.payload)) is not None:
+                    stamps.append(stamp)
                 if notification.answer:
                     only_live = False
                 else:

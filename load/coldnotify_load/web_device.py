@@ -2,6 +2,8 @@
 
 from itertools import cycle
 
+from coldnotify_load.load_device import DeviceMaker
+from coldnotify_load.marks import Stamp
 from coldnotify_load.population import Population
 from coldnotify_load.tcp_device import ColdNotifyDevice
 
@@ -17,14 +19,15 @@ _CODES = 0xF
 
 
 class WebDevice:
-    """Upgrades its connection, then is a ColdNotifyDevice whose bytes are in binary messages."""
+    """Upgrades its connection; then the bytes of the device `inside` are in binary messages."""
 
-    __slots__ = ("_data", "_device", "_open")
+    __slots__ = ("_data", "_device", "_open", "_refused")
 
-    def __init__(self, population: Population, number: int) -> None:
-        self._device = ColdNotifyDevice(population, number)
+    def __init__(self, population: Population, number: int, inside: DeviceMaker = ColdNotifyDevice) -> None:
+        self._device = inside(population, number)
         self._data = b""
         self._open = False
+        self._refused = ""
 
     @property
     def ready(self) -> bool:
@@ -34,14 +37,14 @@ class WebDevice:
     @property
     def closed(self) -> str:
         """See LoadDevice."""
-        return self._device.closed
+        return self._refused or self._device.closed
 
     def hello(self) -> bytes:
         """The handshake; the Hello follows its answer."""
-        self._data, self._open = b"", False
+        self._data, self._open, self._refused = b"", False, ""
         return _HANDSHAKE
 
-    def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
+    def receive(self, data: bytes) -> tuple[bytes, tuple[Stamp, ...]]:
         """See LoadDevice."""
         self._data += data
         reply = b""
@@ -50,11 +53,11 @@ class WebDevice:
             if not ended:
                 return b"", ()
             if not head.startswith(b"HTTP/1.1 101"):
-                self._device.closed = head.partition(b"\r\n")[0].decode(errors="replace")
+                self._refused = head.partition(b"\r\n")[0].decode(errors="replace")
                 return b"", ()
             self._data, self._open = rest, True
             reply = _message(_BINARY, self._device.hello())
-        stamps: tuple[int, ...] = ()
+        stamps: tuple[Stamp, ...] = ()
         while (message := self._next()) is not None:
             code, payload = message
             if code == _PING:

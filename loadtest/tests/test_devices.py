@@ -72,7 +72,7 @@ def test_bytes_may_come_in_any_pieces(cut_at: int) -> None:
     for kind, stream in streams.items():
         device = make(kind, FEW, 0)
         device.hello()
-        got: list[int] = []
+        got: list[object] = []
         for begin, end in pairwise([*range(0, len(stream), cut_at), len(stream)]):
             got += device.receive(stream[begin:end])[1]
         assert got == [31, 32], kind

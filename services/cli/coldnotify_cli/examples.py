@@ -54,6 +54,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "object reset": (f"{_CAMERA} --version 1",),
     "client disconnect": (f"{_OBSERVER} --reason maintenance",),
     "client forget": (f"{_OBSERVER} --yes",),
+    "bench-sub": (
+        "--connections 1000 --topics 100 --groups 4 --seconds 30",
+        "--transport ws --connections 1000 --topics 100 --groups 4 --published bench.jsonl",
+    ),
+    "bench-pub": ("--topics 100 --groups 4 --rate 200 --seconds 20 --history bench.jsonl",),
     "context add": ("prod --http https://notify.example.com --cert ada.pem --key ada.key",),
     "context list": ("",),
     "context remove": ("prod",),

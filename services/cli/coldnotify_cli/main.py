@@ -57,6 +57,8 @@ COMMANDS: dict[str, _Entry] = {
     "hook": _Entry("hook", "Set, list, remove, test or rotate webhooks."),
     "object": _Entry("object", "Start an object's versions over."),
     "client": _Entry("one_client", "Disconnect or forget a client."),
+    "bench-sub": _Entry("bench", "Connect many light clients; say what they were told, how late."),
+    "bench-pub": _Entry("bench", "Publish at a rate, to measure with bench-sub."),
     "context": _Entry("context", "Save an installation's addresses and identity, for --context."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
 }

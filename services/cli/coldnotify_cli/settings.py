@@ -121,6 +121,28 @@ class WatchSettings(CredentialSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OperatorSettings(CredentialSettings, KafkaSettings):
+    """Settings of a context, and before each command: one installation's addresses, and an identity for all of it."""
+
+    http: str = setting(f"127.0.0.1:{HTTP_PORT}", "any node of the HTTP service, host:port or a URL")
+    gateway: str = setting(f"127.0.0.1:{DEVICE_PORT}", "gateways, host:port[,host:port]; any one of them will do")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSubSettings(CredentialSettings):
+    """Settings of many clients that connect to gateways."""
+
+    gateway: str = setting(
+        "", "gateways, host:port[,host:port], shared among the clients; empty: this machine's, at the transport's port"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchPubSettings(OperatorSettings, ChannelSettings):
+    """Settings of publishing to one of three: Kafka, the HTTP service, or a gateway."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LookSettings(HttpNodeSettings, AskBothSettings):
     """Settings for asking what matchers know: through the HTTP service, or at their own ports."""
 
@@ -129,14 +151,6 @@ class LookSettings(HttpNodeSettings, AskBothSettings):
         "HTTP ports of all matchers, host:port[,host:port], asked instead of --http",
     )
     matcher_timeout_s: float = setting(10, "seconds that a matcher may take to answer", minimum=0.1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OperatorSettings(CredentialSettings, KafkaSettings):
-    """Settings of a context, and before each command: one installation's addresses, and an identity for all of it."""
-
-    http: str = setting(f"127.0.0.1:{HTTP_PORT}", "any node of the HTTP service, host:port or a URL")
-    gateway: str = setting(f"127.0.0.1:{DEVICE_PORT}", "gateways, host:port[,host:port]; any one of them will do")
 
 
 @dataclass(frozen=True, kw_only=True)
