@@ -15,6 +15,7 @@ from coldnotify_checker.histories import (
     Publish,
     Record,
     Register,
+    RegisterQuery,
     Started,
     Told,
     Unregister,
@@ -54,7 +55,7 @@ def judge_conditions(
     for object_ in sorted(decided):
         judging.judge(object_, calls[object_], looks[object_])
     judging.judge_sets()
-    _Together(judging.sets, verdict, skew_us).judge(history)
+    _Together(judging.sets, publishes, verdict, skew_us).judge(history)
 
 
 def _is_decided(call: PublishCall) -> bool:
@@ -293,20 +294,31 @@ class _Together:
     """Judges that an application is told a member only once its client has been sent the others. Needs `wire` lines,
     and `started` lines that say `together`."""
 
-    def __init__(self, sets: dict[SetName, list[_Member]], verdict: JudgeVerdict, skew_us: int) -> None:
+    def __init__(
+        self,
+        sets: dict[SetName, list[_Member]],
+        publishes: CheckedPublishes,
+        verdict: JudgeVerdict,
+        skew_us: int,
+    ) -> None:
         self._verdict = verdict
         self._skew_us = skew_us
         self._of: dict[tuple[str, int, int], list[_Member]] = {}
-        """By object, incarnation and version: the members of a set that brought it, and nothing else did."""
+        """By object, incarnation and version: the members of the set that brought it."""
         for members in sets.values():
             if any(one.call.failed or one.version is None for one in members):
                 continue
             for one in members:
                 begun = one.call.begun
                 assert one.version is not None
+                others = publishes.with_version(begun.object, one.version)
+                if any(not other.failed and other is not one.call for other in others):
+                    continue  # another one may have brought it
                 self._of[begun.object, begun.incarnation, one.version] = members
         self._readers: dict[str, _Reader] = defaultdict(_Reader)
         self._on_wire: set[str] = set()
+        self._asks: set[str] = set()
+        """Clients with queries: a member that was published again may come to them with a later page."""
 
     def judge(self, history: list[Event]) -> None:
         """Follows the clients."""
@@ -319,6 +331,8 @@ class _Together:
                     self._readers[event.client].start(together=event.together)
                 case Register():
                     self._readers[event.client].wanted.setdefault(event.object, event.t)
+                case RegisterQuery():
+                    self._asks.add(event.client)
                 case Unregister():
                     self._readers[event.client].wanted.pop(event.object, None)
                 case CaughtUp():
@@ -337,7 +351,8 @@ class _Together:
         assert told.version is not None
         members = self._of.get((told.object, told.incarnation or 0, told.version), ())
         self._note(told.client, told.object, (told.incarnation or 0, told.version))
-        if not reader.together or told.client not in self._on_wire or not self._settled(reader, told.object):
+        judged = reader.together and told.client in self._on_wire and told.client not in self._asks
+        if not judged or not self._settled(reader, told.object):
             return
         for one in members:
             begun = one.call.begun

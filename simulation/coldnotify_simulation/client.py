@@ -196,7 +196,7 @@ class SimulatedClient(SimulatedProcess):
             return
         self._born()
         self.wakes += 1
-        self.trace.event("started", client=self.key, life=self.lives)
+        self.trace.event("started", client=self.key, life=self.lives, together=True)
         self.trace(self.name, "starts, life", self.lives, "" if self.disk is None else self.disk.decode().strip())
         document = Document(identity=self.identity) if self.disk is None else decode(self.disk, self.identity)
         self.world.on_starts(self, document)

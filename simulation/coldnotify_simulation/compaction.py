@@ -3,8 +3,10 @@
 A null stays until all who read its topic have read it, which takes them far less than `delete.retention.ms`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from coldnotify_schemas.atomic_sets import SET_PREFIX
+from coldnotify_schemas.decisions import DECIDED_HEADER
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.removals import REMOVES_HEADER
@@ -19,9 +21,11 @@ from coldnotify_simulation.truth import UNKNOWN, TrueObjects, Version
 TOPICS = TopicNames()
 
 _CLAIMS = GENERATION_KEY.encode()
+_SETS = SET_PREFIX.encode()
 _DESCRIBES = KEY_PREFIX.encode()
 COUNTERS = "counters-"
 """Groups whose names begin so have objects that are published with conditions alone."""
+_COUNTED = f"/{COUNTERS}".encode()
 UnreadFrom = Callable[[str, int], int]
 """By topic and partition: the first offset that somebody has not read who reads it."""
 
@@ -55,16 +59,19 @@ def compact_objects(kafka: Kafka, truth: TrueObjects, groups: SimulatedSets, epo
         unsafe = {key for key, entry in last.items() if _is_unsafe(entry, partition, groups, owed, epoch)}
         # What a null removes depends on what was said of its object under both keys.
         unsafe |= {_DESCRIBES + key for key in unsafe} | {key.removeprefix(_DESCRIBES) for key in unsafe}
-        log.compact(unsafe.__contains__, _removes)
+        end = _first_undecided(log.entries)
+        log.compact(unsafe.__contains__, lambda entry: _removes(entry) or _ends_set(entry), end)
         groups.on_compaction(before, log.entries)
 
 
 def _is_unsafe(entry: LogEntry, partition: int, groups: SimulatedSets, owed: dict[str, Version], epoch: int) -> bool:
     """Returns true if this record, the last of its key, is not what is in force: its owner will repair that."""
     key, value = entry.key or b"", entry.value or b""
+    if key.startswith(_SETS):
+        return entry.value is not None
     if key.startswith(_DESCRIBES):
         return _is_described_otherwise(groups, epoch, partition, entry)
-    if f"/{COUNTERS}".encode() in key:
+    if _COUNTED in key:
         return b'"if_' in value  # its owner will write what it decides
     newest = owed.get(key.decode(errors="replace"), UNKNOWN)
     if newest == UNKNOWN and _removes(entry):
@@ -73,6 +80,31 @@ def _is_unsafe(entry: LogEntry, partition: int, groups: SimulatedSets, owed: dic
         return newest != (0, entry.timestamp_ms)
     explicit = b'"version":%d' % newest[1] in value
     return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in value)
+
+
+def _first_undecided(entries: Iterable[LogEntry]) -> int | None:
+    """Returns the offset of the first set without its null, or condition that no record decides: nothing from there on
+    is old enough."""
+    first: dict[tuple[bytes, int], int] = {}
+    for entry in entries:
+        key = entry.key or b""
+        if key.startswith(_SETS):
+            if entry.value is None:
+                first.pop((key, 0), None)
+            else:
+                first.setdefault((key, 0), entry.offset)
+        elif _COUNTED in key:
+            if b'"if_' in (entry.value or b""):
+                first[key, entry.offset] = entry.offset
+            for name, said in entry.headers:
+                if name == DECIDED_HEADER:
+                    first.pop((key, int(said.split()[0].rpartition(b"/")[2])), None)
+    return min(first.values(), default=None)
+
+
+def _ends_set(entry: LogEntry) -> bool:
+    """Returns true for the null behind a set, which stays for a day."""
+    return entry.value is None and (entry.key or b"").startswith(_SETS)
 
 
 def _is_described_otherwise(groups: SimulatedSets, epoch: int, partition: int, entry: LogEntry) -> bool:

@@ -72,6 +72,7 @@ class Conditioning:
 
     def __init__(self, seed: int, world: World, *, on: bool) -> None:
         self.random = Random(seed ^ 0xC0DD)
+        self._wrongly = Random(seed ^ 0xAB5E)  # so that the rest of the schedule stays what it is
         self.on = on
         self.answers = 0
         """So many outcomes were held against the topic."""
@@ -96,7 +97,7 @@ class Conditioning:
         if not self.on:
             return
         self.look()
-        for partition in self._owned():
+        for partition in owned(self._world):
             for key, counted in self._counted.items():
                 if group_partition(key.split("/")[1]) == partition.number:
                     obj = partition.engine.state.objects.get(key)
@@ -106,7 +107,7 @@ class Conditioning:
 
     def look(self) -> None:
         """Holds answers, and the newest versions, against the topic. Raises Broken."""
-        for partition in self._owned():
+        for partition in owned(self._world):
             for key, counted in self._counted.items():
                 obj = partition.engine.state.objects.get(key)
                 if obj is not None and obj.version >= 0 and obj.payload.decode().strip('"') not in counted.payloads:
@@ -160,22 +161,25 @@ class Conditioning:
         newest = self._counted[key].version - (self.random.random() < 0.2)
         self._said += 1
         condition = {"if_version": newest} if newest >= 0 else {"if_absent": True}
+        if newest >= 0 and self._wrongly.random() < 0.1:
+            condition = {"if_absent": True}
         version = max(newest, 0) + self.random.choice([1, 1, 2, 3])
         fields = {"version": version, "payload": f"w{self._said}", **condition, "id": f"i{self._said}"}
         return msgspec.json.encode(fields)
 
-    def _owned(self) -> Iterator[MatcherPartition]:
-        """Yields the partitions of their owners, which would answer now."""
-        for number in range(PARTITIONS):
-            for matcher in self._world.matchers:
-                run = None if matcher.stopped else matcher.run
-                partition = None if run is None else run.partitions.get(number)
-                if run is None or partition is None or partition.phase is not OwningPhase.OWNED:
-                    continue
-                if run.group_has(number) and not run.steps:
-                    assert isinstance(partition, MatcherPartition)
-                    yield partition
-                    break
+
+def owned(world: World) -> Iterator[MatcherPartition]:
+    """Yields the partitions of their owners, which would answer now."""
+    for number in range(PARTITIONS):
+        for matcher in world.matchers:
+            run = None if matcher.stopped else matcher.run
+            partition = None if run is None else run.partitions.get(number)
+            if run is None or partition is None or partition.phase is not OwningPhase.OWNED:
+                continue
+            if run.group_has(number) and not run.steps:
+                assert isinstance(partition, MatcherPartition)
+                yield partition
+                break
 
 
 def _groups() -> list[str]:

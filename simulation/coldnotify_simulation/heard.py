@@ -4,7 +4,7 @@ The library ignores a version of an object that it does not know as a member. An
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from coldnotify._core.document.document import Document
@@ -51,8 +51,13 @@ class Heard:
         """By client: its registrations by name, and the hashes of its queries, since a connection beside its session
         was made. That one's Hello says them; what has been unregistered since is sent until the service hears so."""
         self._frames: dict[SimulatedLink, FrameBuffer] = {}
+        self._on_version: Callable[[SimulatedClient, Notification], None] | None = None
         self.counts: Counter[str] = Counter()
         """So many versions of members, and sets, were judged."""
+
+    def note_versions(self, on_version: Callable[[SimulatedClient, Notification], None]) -> None:
+        """Has this called with each version that a client is sent."""
+        self._on_version = on_version
 
     def starts(self, client: SimulatedClient, document: Document) -> None:
         """Its process begins with what this document has."""
@@ -127,6 +132,8 @@ class Heard:
                 self._on_caught_up(client, frame.caught_up)
 
     def _on_notification(self, client: SimulatedClient, said: Notification) -> None:
+        if self._on_version is not None and said.HasField("version"):
+            self._on_version(client, said)
         queries = self._queries[client.key]
         for one in self._of(client, said.entered):
             one.members.add(said.name)

@@ -115,12 +115,14 @@ class PartitionLog:
         self,
         spared: Callable[[bytes], bool] = lambda _key: False,
         null_stays: Callable[[LogEntry], bool] = lambda _entry: False,
+        young_from: int | None = None,
     ) -> None:
-        """Keep the last record of each key, and no null but those that stay; all records of `spared` keys.
+        """Keep the last record of each key, and no null but those that stay; all records of `spared` keys, and all from
+        the offset `young_from` on.
 
         Kafka's cleaner stops where an open transaction begins.
         """
-        end = self.stable_end
+        end = self.stable_end if young_from is None else min(self.stable_end, young_from)
         last = {entry.key: entry.offset for entry in self.entries if entry.offset < end}
 
         def stays(entry: LogEntry) -> bool:

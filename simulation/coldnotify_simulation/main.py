@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"of moves: {counts['moves']} to another gateway beside the session")
     print("of agreements: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_AGREEMENTS.items()))
     if args.conditions:
-        print(f"of conditions: {counts['conditions']} answers")
+        print(f"of conditions: {counts['conditions']} answers; of sets: {counts['atomic sets']} answers")
     return 1 if failures else 0
 
 
@@ -137,6 +137,7 @@ def _play_all(seeds: Sequence[int], *, meters: bool, conditions: bool) -> tuple[
             schedule = failed.schedule
         counts.update(schedule.world.counts())
         counts["conditions"] += schedule.conditioning.answers
+        counts["atomic sets"] += schedule.atomic_sets.answers
         counts.update({f"sync {outcome}": times for outcome, times in schedule.syncing.counts.items()})
     return failures, counts
 

@@ -15,6 +15,7 @@ from coldnotify_streams.core.run import RunLimits
 
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.arriving import Arriving
+from coldnotify_simulation.atomic_sets_drawn import AtomicSetsDrawn
 from coldnotify_simulation.chatting import Chatting
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock_faults import ClockFaults
@@ -188,6 +189,9 @@ class Schedule:
             for kind in NOT_WITH_CONDITIONS:
                 self.kinds.pop(kind, None)
             self.kinds |= self.conditioning.kinds()
+        possible = self.conditioning.on and not (meters or self.holding.on)
+        self.atomic_sets = AtomicSetsDrawn(seed, self.world, possible=possible)
+        self.kinds |= self.atomic_sets.kinds()
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
     def _choose_homes(self, seed: int) -> None:
@@ -201,7 +205,7 @@ class Schedule:
 
     def play(self) -> None:
         """Plays from the beginning until everything has come to rest. Raises Broken, and whatever a part raises."""
-        with self.chatting.bounds(), self.describing.bounds():
+        with self.chatting.bounds(), self.atomic_sets.bounds(), self.describing.bounds():
             self._play()
 
     def _play(self) -> None:
@@ -212,11 +216,13 @@ class Schedule:
             client.wish = {name for name in OBJECTS if random.random() < 0.6}
             self.describing.wish(client)
             self.chatting.wish(client)
+            self.atomic_sets.wish(client.wish)
             client.callback_s = random.choice([0.001, 0.01, 1.0])
             client.failing = random.choice([0.0, 0.0, 0.2])
             world.start_client(client)
         self.metering.start()
         self.conditioning.start()
+        self.atomic_sets.start()
         world.run(random.choice([0.0, 3.0]))
         names, weights = list(self.kinds), [weight for weight, _ in self.kinds.values()]
         end_s = world.clock.now_s + ROUGH_S
@@ -253,6 +259,7 @@ class Schedule:
         self.syncing.settle()
         self.metering.settle()
         self.conditioning.settle()
+        self.atomic_sets.settle()
 
     # ---- publishers
 

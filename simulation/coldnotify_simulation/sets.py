@@ -46,6 +46,10 @@ class Object:
     requests: dict[bytes, int] = field(default_factory=dict)
     """By epoch: the last request in a record of its description."""
 
+    def bring(self, version: tuple[int, int]) -> None:
+        """This is its newest version, and no deletion."""
+        self.version, self.published = version, True
+
     def is_void(self, entry: LogEntry) -> bool:
         """Notes the request in a record of its description. Returns true if one before it says a later one."""
         epoch, _, offset = dict(entry.headers).get(REQUEST_HEADER, b"").partition(b"/")
@@ -120,6 +124,13 @@ class SimulatedSets:
                 return
             thing.version, thing.published = version, not said.deleted
         self._note(thing, entry.offset)
+
+    def on_member(self, key: str, version: tuple[int, int], offset: int) -> None:
+        """A set was written that brings this version of an object."""
+        domain, group, name = key.split("/", 2)
+        thing = self.objects.setdefault(f"{domain}/{group}", {}).setdefault(name, Object())
+        thing.bring(version)
+        self._note(thing, offset)
 
     def _remove(self, group: str, name: str, removed: tuple[int, int], offset: int, *, describes: bool) -> None:
         thing = self.objects.get(group, {}).get(name)

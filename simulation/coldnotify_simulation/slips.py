@@ -4,6 +4,8 @@ A slip counts as found once a random schedule breaks a promise with it. The seed
 today. What schedules draw may change, so that further ones are played until one finds it.
 """
 
+import __future__
+
 import inspect
 import logging
 import subprocess
@@ -45,7 +47,9 @@ class Slip:
         assert source.count(lines) == 1, f"{self.method} is another one by now: say the slip anew"
         slipped = source.replace(lines, textwrap.indent(wrong, "    ") if right.endswith("\n") else wrong)
         made: dict[str, object] = {}
-        exec(compile(slipped, f"<slipped {self.method}>", "exec"), function.__globals__, made)
+        flags = function.__code__.co_flags & __future__.annotations.compiler_flag
+        code = compile(slipped, f"<slipped {self.method}>", "exec", flags=flags, dont_inherit=True)
+        exec(code, function.__globals__, made)
         setattr(self.owner, self.method, made[self.method])
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import msgspec
+from coldnotify_schemas.atomic_sets import DECIDED_SET_HEADER
 from coldnotify_schemas.names import parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
@@ -44,6 +45,13 @@ class Thing:
     """The number of its removals."""
     strayed: Version = UNKNOWN
     """The newest version that was acknowledged in another partition: it is owed once its matcher has moved it."""
+
+    def bring(self, version: Version, entry: LogEntry) -> None:
+        """The record at this place makes this version the newest one."""
+        self.last_offset, self.active_ms = entry.offset, entry.timestamp_ms
+        self.newest.append((entry.offset, version))
+        self.published.add(version)
+        self.published_since_loss.add(version)
 
     def due_at(self, cursor: int) -> Version:
         """Returns the newest version, if its last record is at or below the cursor: a client there must know it."""
@@ -99,14 +107,20 @@ class TrueObjects:
             return None
         thing = self.thing(key)
         version = max(newest[0], 0) if incarnation is None else incarnation, number
-        if version >= newest:
+        # Its owner writes down a set's version, whose place is the set's.
+        if version > newest or (version == newest and not any(name == DECIDED_SET_HEADER for name, _ in entry.headers)):
             thing.last_offset = entry.offset
+        if version >= newest:
             thing.active_ms = entry.timestamp_ms
         thing.newest.append((entry.offset, max(newest, version)))
         if publisher or any(name == MOVED_HEADER for name, _ in entry.headers):
             thing.published.add(version)
             thing.published_since_loss.add(version)
         return version
+
+    def publish_member(self, key: str, version: Version, entry: LogEntry) -> None:
+        """A set was written that brings this version."""
+        self.thing(key).bring(version, entry)
 
     def _remove(self, entry: LogEntry, removed: Version) -> None:
         key, describes = key_of(entry)

@@ -1,21 +1,24 @@
 """The world: two matchers, two gateways, clients and publishers over one Kafka, under one seed; and its faults."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 
 import msgspec
 from coldnotify._core.interests.since import Since
 from coldnotify_matcher.engine.rules.retention_rules import RetentionRules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
+from coldnotify_schemas.atomic_sets import SET_PREFIX
 from coldnotify_schemas.channels import Retention as LogRetention
 from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.interests import Kind, channel_of
 from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord, is_wills_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import HIGH, priority_header
 from coldnotify_schemas.records import MOVED_HEADER, payload_header
 from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.wire_pb2 import Notification
 from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_simulation.arrived import HEADER, arrival_number
@@ -45,6 +48,8 @@ GROUPS = [next(f"region-{i}" for i in range(100) if group_partition(f"region-{i}
 OBJECTS = [f"o{i}" for i in range(4)]
 SETTLED_WITHIN_S = 400.0
 """Limit in virtual time, from the end of faults on: the longest timers have fired several times by then."""
+SETS = SET_PREFIX.encode()
+"""Begins the keys of sets' records."""
 CLAIMS = GENERATION_KEY.encode()
 """The key of a partition's claims."""
 NEWER = "newer"
@@ -68,7 +73,9 @@ class World:
         self.truth = TrueObjects()
         self.kafka = Kafka(self._on_append)
         self.promises = SimulatedPromises(self.clock, self.kafka, self.truth, in_bytes=in_bytes)
-        self._in_bytes = in_bytes
+        self.in_bytes = in_bytes
+        """Some payloads are not JSON."""
+        self._on_set: Callable[[int, LogEntry], None] | None = None
         self.groups = SimulatedSets()
         self.memberships = SimulatedMemberships(self.promises, self.truth, self.groups)
         self.messages = SimulatedMessages(self.clock, self.kafka)
@@ -152,7 +159,7 @@ class World:
         domain, group, _ = key.split("/", 2)
         right = partition_of(domain, group, PARTITIONS)
         at = right if partition is None else partition
-        payload = payload_of(version, in_bytes=self._in_bytes)
+        payload = payload_of(version, in_bytes=self.in_bytes)
         # Bytes are written in base64.
         value: dict[str, object] = {"version": version, "payload": payload}
         # Who publishes a version once more, or in another incarnation, says the same of it.
@@ -196,6 +203,30 @@ class World:
         elif acknowledged:
             self.truth.acknowledge_stray(key, means)
         self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
+
+    def note_sets(self, names: Iterable[str], on_set: Callable[[int, LogEntry], None]) -> None:
+        """Has `on_set` decide each set that is written, and writes down what clients are sent. `names`: of members."""
+        by_crc = {object_crc(name): name for name in (*OBJECTS, *names)}
+
+        def on_version(client: SimulatedClient, said: Notification) -> None:
+            name = said.name or by_crc[said.crc]
+            self.trace.event(
+                "wire",
+                client=client.key,
+                object=client.key_of(name),
+                version=said.version,
+                incarnation=said.incarnation,
+            )
+
+        self.witness.heard.note_versions(on_version)
+        self._on_set = on_set
+
+    def publish_member(self, partition: int, key: str, version: Version, entry: LogEntry) -> None:
+        """A set brings this version of an object."""
+        assert group_partition(key.split("/")[1]) == partition
+        self.truth.publish_member(key, version, entry)
+        self.groups.on_member(key, version, entry.offset)
+        self.highest[key] = max(self.highest.get(key, -1), version[1])
 
     def publish_next(
         self, key: str, *, acknowledged: bool | None = True, source: str | None = None, high: bool = False
@@ -294,7 +325,10 @@ class World:
                 if gateway.alive and gateway.core.inbox == partition:
                     gateway.read_soon()
             return
-        if topic == TOPICS.objects:
+        if topic == TOPICS.objects and (entry.key or b"").startswith(SETS):
+            if entry.value is not None and self._on_set is not None:
+                self._on_set(partition, entry)
+        elif topic == TOPICS.objects:
             due_ms = self._due_ms(entry)
             self.groups.on_record(partition, entry)
             # What a matcher with a wrong clock has written again was not published in the future.
@@ -371,7 +405,7 @@ class World:
         self._published += 1
         self.trace.event(
             "publish", publisher=why, id=self._published, object=key, version=version[1], incarnation=version[0],
-            payload=payload_of(version[1], in_bytes=self._in_bytes), path="raw",
+            payload=payload_of(version[1], in_bytes=self.in_bytes), path="raw",
             deleted=self._deletions.get((key, version[1]), False),
             priority=HIGH if high else None,
         )  # fmt: skip

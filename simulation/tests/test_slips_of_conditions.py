@@ -25,7 +25,7 @@ SLIPS = {
         "_holds",
         "return not obj.there\n",
         "return True\n",
-        104,
+        1,
         conditions=True,
     ),
     "a repeat is decided like a first one": Slip(
