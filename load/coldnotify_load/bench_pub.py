@@ -68,6 +68,7 @@ class PubRun:
             "sent": sent,
             "acknowledged": sum(outcome.acknowledged for outcome in outcomes),
             "failed": sum(outcome.failed for outcome in outcomes),
+            "why": next((outcome.why for outcome in outcomes if outcome.why), ""),
             "sent_per_s": round(sent / max(seconds, 0.001), 1),
             "late_p99_ms": round(max((outcome.late_p99_ms for outcome in outcomes), default=0.0), 3),
             "acknowledged_after": took.summary(),

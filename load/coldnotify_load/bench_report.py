@@ -17,7 +17,8 @@ def sub_failures(report: Mapping[str, Any]) -> list[str]:
 def pub_failures(report: Mapping[str, Any]) -> list[str]:
     """Returns why bench-pub's run has failed; nothing: it has not."""
     missing = report["sent"] - report["acknowledged"]
-    return [f"{missing:,} of {report['sent']:,} were not acknowledged"] if missing else []
+    why = f": {report['why']}" if report["why"] else ""
+    return [f"{missing:,} of {report['sent']:,} were not acknowledged{why}"] if missing else []
 
 
 def sub_lines(report: Mapping[str, Any]) -> list[str]:

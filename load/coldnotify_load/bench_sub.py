@@ -19,8 +19,9 @@ from coldnotify_load.swarm_process import Counts
 
 _CONNECT_S = 120.0
 """Connections that are not complete by then, behind the last one's turn, will not be."""
-_NOBODY_S = 15.0
-"""Without any connection for so long, there will be none."""
+_NOBODY_S = 30.0
+"""Without another complete connection for so long, there will be none."""
+_SAY_S = 5.0
 _LOOK_S = 0.5
 _SERIES_S = 1.0
 
@@ -104,22 +105,24 @@ class SubRun:
         plan = self._plan
         wanted = plan.connections
         until_s = time.monotonic() + _CONNECT_S + (wanted / plan.connect_per_s if plan.connect_per_s else 0.0)
-        said_s = nobody_s = time.monotonic()
+        said_s = more_s = time.monotonic()
+        ready = 0
         while (counts := swarm.counts()).ready < wanted:
             if swarm.gone:
                 raise BenchError("a process of the clients has ended before all were connected")
             now_s = time.monotonic()
-            if counts.connected:
-                nobody_s = now_s
-            if now_s > until_s or now_s - nobody_s > _NOBODY_S or self._stop.is_set():
-                why = f": {counts.closed[-1]}" if counts.closed else ""
+            why = f": {counts.closed[-1]}" if counts.closed else ""
+            if counts.ready > ready:
+                ready, more_s = counts.ready, now_s
+            if now_s > until_s or now_s - more_s > _NOBODY_S or self._stop.is_set():
                 raise BenchError(
                     f"{counts.ready:,} of {wanted:,} connections are complete, {counts.connected:,} are open, "
                     f"{counts.failed:,} attempts have failed{why}"
                 )
-            if now_s - said_s >= _SERIES_S:
+            if now_s - said_s >= _SAY_S:
                 said_s = now_s
-                self._say(f"{counts.ready:,} of {wanted:,} connections are complete")
+                failed = f", {counts.failed:,} attempts have failed{why}" if counts.failed else ""
+                self._say(f"{counts.ready:,} of {wanted:,} connections are complete{failed}")
             self._stop.wait(_LOOK_S / 5)
         self._say(f"all {wanted:,} connections are complete")
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection as Pipe
@@ -23,6 +24,17 @@ def begun(run: Callable[[Any, Pipe], None], of_each: Sequence[object]) -> tuple[
         pipes.append(here)
         processes.append(process)
     return pipes, processes
+
+
+def unstopped(*, bench: bool) -> None:
+    """Lets Ctrl-C at a terminal, which is for all of its processes, to the one that has begun this one.
+
+    `bench`: so it does with SIGTERM, which `timeout` and systemd send to all of them: this one ends with its pipe, once
+    it has said what it saw.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if bench:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 class Loaders:

@@ -72,6 +72,7 @@ class MarkSender:
         assert isinstance(target.population, BenchTopics)
         self.target, self.topics = target, target.population
         self.acknowledged = self.failed = 0
+        self.why = ""
         self._boot, self._run = boot_id(), secrets.token_hex(4)
         self._seqs: dict[int, int] = {}
         self._versions: dict[int, int] = {}
@@ -173,6 +174,7 @@ class KafkaMarks(MarkSender):
             value, headers = sent.payload, [(ID_HEADER, sent.id.encode())]
 
         def on_delivery(error: KafkaError | None, _message: Any) -> None:
+            self.why = self.why if error is None else error.str()
             self.answered(sent, "acknowledged" if error is None else "unknown")
 
         until_s = time.monotonic() + _ANSWER_S
@@ -182,6 +184,7 @@ class KafkaMarks(MarkSender):
             except BufferError:
                 # Kafka is slower than the rate: the publish is late, and says so.
                 if time.monotonic() > until_s:
+                    self.why = f"Kafka has taken nothing for {_ANSWER_S:g} s"
                     self.answered(sent, "failed")
                     return
                 self._producer.poll(0.1)
@@ -264,7 +267,7 @@ class _Session:
                 self._sender.answered(self.waiting.popleft()[1], "acknowledged")
             elif kind == "not_published":
                 self._sender.answered(self.waiting.popleft()[1], "failed")
-                self._sender.refused = frame.not_published.reason
+                self._sender.why = frame.not_published.reason
                 if frame.not_published.retry_after_ms:
                     # It refuses all that follows in this session.
                     raise OSError(frame.not_published.reason)
@@ -277,8 +280,6 @@ class GatewayMarks(MarkSender):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.refused = ""
-        """Why a publish was not taken, the last time."""
         self._sessions: dict[int, _Session] = {}
         # Not on the first publish's account; and whether it can be reached is known.
         self._sessions[self.target.number % self.topics.groups] = _Session(self, self.target.number)
@@ -290,7 +291,8 @@ class GatewayMarks(MarkSender):
             if group not in self._sessions:
                 self._sessions[group] = _Session(self, sent.topic)
             self._sessions[group].publish(sent)
-        except OSError:
+        except OSError as error:
+            self.why = str(error)
             if not self._lose(group, sent):
                 self.answered(sent, "failed")
 
@@ -318,7 +320,8 @@ class GatewayMarks(MarkSender):
     def _receive(self, group: int, wait_s: float) -> None:
         try:
             self._sessions[group].receive(wait_s)
-        except OSError:
+        except OSError as error:
+            self.why = str(error)
             self._lose(group, None)
 
     def _lose(self, group: int, sent: _Sent | None) -> bool:
@@ -423,8 +426,10 @@ class HttpMarks(MarkSender):
         try:
             self._requests.ask("POST", path, body, query={}, timeout_s=_ANSWER_S)
         except HttpRefusal as refusal:
+            self.why = str(refusal)
             return "unknown" if refusal.status >= 500 else "failed"
         except HttpUnanswered as error:
+            self.why = str(error)
             return "failed" if error.unsent else "unknown"
         return "acknowledged"
 

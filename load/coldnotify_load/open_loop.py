@@ -3,7 +3,6 @@
 import contextlib
 import multiprocessing
 import random
-import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,9 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Self
 
+from coldnotify_load.bench_topics import BenchTopics
 from coldnotify_load.latencies import Latencies
+from coldnotify_load.loaders import unstopped
 from coldnotify_load.senders import StampingSender, Target, TimedSender
 
 _LATE_NS = 1_000_000
@@ -77,6 +78,8 @@ class PlanOutcome:
     """For descriptions: the time of writing, by the offset of each record."""
     acknowledged_after: bytes = b""
     """Latencies from publish to acknowledgement, encoded, as a TimedSender says them."""
+    why: str = ""
+    """Why a publish has failed, the last time, as a TimedSender says it."""
 
 
 class PublisherHandle:
@@ -150,7 +153,7 @@ class PublisherHandle:
 
 
 def _run(target: Target, pipe: Pipe) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the pipe
+    unstopped(bench=isinstance(target.population, BenchTopics))
     try:
         sender = target.sender(target)
     except Exception as error:
@@ -195,7 +198,8 @@ def _run(target: Target, pipe: Pipe) -> None:
             p99_ms = late.percentile_ms(99) if sent else 0.0
             stamps = sender.take_stamps() if isinstance(sender, StampingSender) else {}
             took = sender.take_latencies() if isinstance(sender, TimedSender) else b""
-            pipe.send(PlanOutcome(sent, done, failed, first_ns, last_ns, p99_ms, stamps, took))
+            why = sender.why if isinstance(sender, TimedSender) else ""
+            pipe.send(PlanOutcome(sent, done, failed, first_ns, last_ns, p99_ms, stamps, took, why))
     except EOFError:
         pass
     finally:

@@ -68,6 +68,9 @@ class StampingSender(Protocol):
 class TimedSender(Protocol):
     """A sender that knows when each publish was acknowledged."""
 
+    why: str
+    """Why a publish has failed, the last time; empty: none has."""
+
     def take_latencies(self) -> bytes:
         """Returns since the last call the Latencies from publish to acknowledgement, encoded."""
 

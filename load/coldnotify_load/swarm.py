@@ -1,7 +1,6 @@
 """The experiments' view of the swarm: devices in several processes, which get commands and report what they saw."""
 
 import resource
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +10,10 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Any, Self
 
+from coldnotify_load.bench_topics import BenchTopics
 from coldnotify_load.latencies import Latencies
 from coldnotify_load.load_device import DeviceMaker
-from coldnotify_load.loaders import begun
+from coldnotify_load.loaders import begun, unstopped
 from coldnotify_load.mark_tally import ToldMarks
 from coldnotify_load.population import Population, merged, silence_s
 from coldnotify_load.swarm_process import Counts, Share, run
@@ -274,8 +274,7 @@ def _sources(
 
 
 def _with_all_files(share: Share, pipe: Pipe) -> None:
-    # Ctrl-C at a terminal is for all of its processes: this one ends with the pipe, once it has said what it saw.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    unstopped(bench=isinstance(share.population, BenchTopics))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if share.network is not None:

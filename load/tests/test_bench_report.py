@@ -67,6 +67,7 @@ def test_publishers_say_all_figures() -> None:
         "sent": 400,
         "acknowledged": 400,
         "failed": 0,
+        "why": "",
         "sent_per_s": 200.0,
         "late_p99_ms": 0.5,
         "acknowledged_after": summary(2),
@@ -75,4 +76,5 @@ def test_publishers_say_all_figures() -> None:
     assert "400 sent in 2 s (200.0/s), 400 acknowledged" in text
     assert "p99 0.5 ms" in text
     assert pub_failures(report) == []
-    assert pub_failures(report | {"acknowledged": 399}) == ["1 of 400 were not acknowledged"]
+    failed = report | {"acknowledged": 399, "why": "no token"}
+    assert pub_failures(failed) == ["1 of 400 were not acknowledged: no token"]

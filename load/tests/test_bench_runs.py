@@ -28,6 +28,7 @@ TOPICS = ("--topics", "6", "--groups", "2")
 FAN_OUT = 2
 RATE, SECONDS = 30, 1
 PLACES = {"tcp": "gateway", "ws": "web", "mqtt": "mqtt"}
+TLS_PLACES = {"wss": "web"}
 """By transport, the gateway's address in the ready file."""
 
 
@@ -44,7 +45,14 @@ class Subscribers(RunningCommand):
         self.history = directory / "published.jsonl"
         super().__init__(
             directory / "sub.txt",
-            *("bench-sub", "--json", "--transport", transport, "--gateway", str(up.report[PLACES[transport]])),
+            *(
+                "bench-sub",
+                "--json",
+                "--transport",
+                transport,
+                "--gateway",
+                str(up.report[(PLACES | TLS_PLACES)[transport]]),
+            ),
             *("--connections", str(CONNECTIONS), "--processes", "2", "--seconds", "3000", *TOPICS),
             *("--published", str(self.history), *(options or ("--settle-s", str(WAIT_S)))),
         )
@@ -120,6 +128,28 @@ def test_all_comes_whoever_takes_the_publishes(up: Up, tmp_path: Path, way: str,
     assert code == 0, subscribers.output
     assert published["acknowledged"] == published["sent"] > 0
     assert report["expected"] == published["sent"] * FAN_OUT
+
+
+def test_all_comes_in_tls_by_a_token_for_all_clients(stacks: Stacks, tmp_path: Path) -> None:
+    certs, token = tmp_path / "certs", tmp_path / "bench.jwt"
+    assert coldnotify("certs", str(certs)).returncode == 0
+    signed = coldnotify("token", str(certs / "token.key"), "--client", "bench/*/*", "--publisher", "bench")
+    token.write_text(signed.stdout)
+    proof = ("--ca-cert", str(certs / "ca.pem"), "--token-file", str(token))
+    with (
+        stacks.running(tmp_path, f"--tls={certs}", auth="any") as up,
+        Subscribers(up, tmp_path, "wss", *proof, "--settle-s", str(WAIT_S)) as subscribers,
+    ):
+        refused = coldnotify(
+            "bench-pub", "--seconds", "0.1", "--rate", "50", "--http", str(up.report["http"]), *proof[:2]
+        )
+        assert refused.returncode == 1
+        assert "not acknowledged: a client certificate or a token is needed" in refused.stderr
+        published = subscribers.publish(up, "--http", str(up.report["http"]), *proof)
+        code, report = subscribers.ends()
+    assert code == 0, subscribers.output
+    assert report["expected"] == published["acknowledged"] * FAN_OUT > 0
+    assert report["lost"] == 0
 
 
 def test_the_commands_of_the_documentation_do_what_it_says(up: Up, tmp_path: Path) -> None:
