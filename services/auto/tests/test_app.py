@@ -135,7 +135,14 @@ def asked(port: int, path: str) -> str:
         return str(error)
 
 
-class Failing:
+class Uncompared:
+    """A source that compares nothing."""
+
+    def resync(self) -> str:
+        raise SourceRefused("compares nothing")
+
+
+class Failing(Uncompared):
     """Fails in the way of each entry, one in each run."""
 
     name = "failing"
@@ -161,7 +168,7 @@ def test_a_source_that_fails_is_run_again_and_ends_nothing(monkeypatch: pytest.M
     stop.close()
 
 
-class Away:
+class Away(Uncompared):
     """Cannot be followed until it is there."""
 
     name = "away"
@@ -205,7 +212,7 @@ def test_a_source_that_is_refused_at_the_start_says_so() -> None:
     stop.close()
 
 
-class Refusing:
+class Refusing(Uncompared):
     name = "refusing"
 
     def run(self, outlet: Outlet) -> None:
