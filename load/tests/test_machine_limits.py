@@ -24,6 +24,7 @@ def test_each_limit_that_is_too_low_is_said_in_numbers() -> None:
     assert "100,000 needed, 80,000 there, 20,000 missing" in said[1]
     assert "--sources" in said[1]
     assert "100,000 needed, 99,999 there, 1 missing" in said[3]
+    assert "1,411 needed, 100 there" in said[4]
 
 
 def test_more_sources_or_processes_help() -> None:
