@@ -21,6 +21,8 @@ SHARE_HEAD_BYTES_MAX = 4 * 1024
 """Limit on the part of a share's record beside its table: the definition has at most 16 attributes of 64 characters."""
 SHARE_CHARS_MAX = 44
 """Limit on a share's name: with "/" and the longest offset it is the id of a message."""
+HELD_MAX = 1_000
+"""Messages that one client may hold, of all its shares: its Hold is one frame."""
 NOBODY = -1
 """Stands in the place of a member."""
 DEAD_LETTERS_SUFFIX = ".dead"
