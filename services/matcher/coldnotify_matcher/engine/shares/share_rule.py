@@ -245,6 +245,8 @@ class ShareRule:
         """A heap of (due, offset)."""
         self._ends: list[tuple[int, int]] = []
         """A heap of (end, offset) of leases; an end that was put off comes again."""
+        self._awaited: dict[int, int] = {}
+        """By offset: the first end in the heap. Others are passed over."""
         self._members: dict[str, _Member] = {}
         self._in_hand: dict[str, set[int]] = {}
         self._holders: Counter[str] = Counter()
@@ -439,12 +441,15 @@ class ShareRule:
         """End the leases that are over, and make retries due. Everything that members had said by then is handled."""
         self._as_of_ms = max(self._as_of_ms, as_of_ms)
         while self._ends and self._ends[0][0] <= as_of_ms:
-            _, offset = heappop(self._ends)
+            looked_ms, offset = heappop(self._ends)
+            if self._awaited.get(offset) != looked_ms:
+                continue
+            del self._awaited[offset]
             delivery = self._deliveries.get(offset)
             if delivery is None or not delivery.is_held:
                 continue
             if delivery.ends_ms > as_of_ms:
-                heappush(self._ends, (delivery.ends_ms, offset))
+                self._await_end(delivery)
             else:
                 self._end(delivery, self._as_of_ms, given_back=False)
         while self._delayed and self._delayed[0][0] <= as_of_ms:
@@ -464,7 +469,7 @@ class ShareRule:
         say when they expire. What is sent again comes first."""
         self.is_full = False
         held = [self._deliveries[offset] for offset in self._again if offset in self._deliveries]
-        handed = [one.handed_out for one in held if one.state is HandOutState.HELD]
+        handed = [one.handed_out for one in held if one.state is HandOutState.HELD and one.member in self._members]
         self._again.clear()
         free = [
             (self.count_in_hand(name), one.turn, name)
@@ -491,8 +496,15 @@ class ShareRule:
         handed = delivery.lend(name, lease_ms, now_ms)
         self._count_again(delivery)
         self._in_hand.setdefault(name, set()).add(delivery.offset)
-        heappush(self._ends, (delivery.ends_ms, delivery.offset))
+        self._await_end(delivery)
         return handed
+
+    def _await_end(self, delivery: _Delivery) -> None:
+        """Look at a lease when its time may be over: not again if a look is due before that, so a message that goes
+        from hand to hand does not fill the heap."""
+        if delivery.ends_ms < self._awaited.get(delivery.offset, delivery.ends_ms + 1):
+            self._awaited[delivery.offset] = delivery.ends_ms
+            heappush(self._ends, (delivery.ends_ms, delivery.offset))
 
     def _first_ready(self) -> _Delivery | None:
         while self._ready:
@@ -671,7 +683,7 @@ class ShareRule:
             self._count_again(delivery)
             if delivery.is_held:
                 self._in_hand.setdefault(delivery.member, set()).add(stored.offset)
-                heappush(self._ends, (delivery.ends_ms, stored.offset))
+                self._await_end(delivery)
             elif delivery.state is HandOutState.DYING:
                 self._dying[stored.offset] = None
             else:

@@ -80,6 +80,44 @@ def test_a_lease_ends_by_its_time_and_only_the_latest_hand_out_settles() -> None
     assert rule.base == 0
 
 
+def test_a_message_that_goes_from_hand_to_hand_costs_no_memory() -> None:
+    rule = share(SharedMessage(0), SharedMessage(1))
+    for now_ms in range(1_000):
+        handed(rule, now_ms)
+        rule.give_back_all("a", now_ms)
+    assert max(len(rule._ends), len(rule._ready), len(rule._delayed), len(rule._awaited)) <= 4
+
+
+def test_a_short_lease_behind_a_long_one_ends_in_its_time() -> None:
+    rule = share(SharedMessage(0))
+    rule.join("a", 1, 100 * LEASE_MS)
+    rule.hear("a", 0)
+    handed(rule)
+    rule.give_back("a", 0, 1, 0)
+    rule.leave("a")
+    rule.join("b", 1, LEASE_MS)
+    rule.hear("b", 0)
+    assert handed(rule) == [("b", 0, 2)]
+    assert rule.next_ms == LEASE_MS
+    rule.expire(LEASE_MS)
+    assert rule.count_in_hand("b") == 0
+
+
+def test_a_lost_hand_out_is_sent_again_to_who_is_there() -> None:
+    rule = share(SharedMessage(0), SharedMessage(1), SharedMessage(2))
+    handed(rule)
+    rule.begin("a", 1, 1)
+    rule.resend("a", {(2, 1)}, 1_000)
+    rule.leave("a")
+    assert handed(rule, 1_000) == []
+    rule.join("a", 4, LEASE_MS)
+    rule.resend("a", {(2, 1)}, 1_000)
+    assert handed(rule, 1_000) == [("a", 0, 1)]
+    assert handed(rule, 1_000) == []
+    rule.expire(LEASE_MS)
+    assert [one.offset for one in rule.table(0).handed_out if one.state is HandOutState.HELD] == [0]
+
+
 def test_the_latest_holder_settles_also_when_its_time_is_over() -> None:
     rule = share(SharedMessage(0))
     handed(rule)
@@ -159,6 +197,7 @@ def test_an_expired_message_is_a_notice_and_the_holder_of_one_may_finish() -> No
     rule.hear("b", 0)
     assert handed(rule, 0, 10) == [("b", 5, 1)]
     next_rule = again(rule)
+    next_rule.join("a", 1, LEASE_MS)
     next_rule.resend("a", (), 0)
     assert next_rule.hand_out(0, 10) == [notice]
     rule.settle("a", 4, 1)
