@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from coldnotify_schemas.names import InvalidName, check_name
-from coldnotify_schemas.protocol import OBJECT_BYTES_MAX
+from coldnotify_schemas.names import check_name
+from coldnotify_schemas.shares import check_share
 
 SHARE_FORMAT = 1
 SHARE_BYTES_MAX = 64 * 1024
@@ -19,14 +19,8 @@ SHARE_BYTES_MAX = 64 * 1024
 handed out."""
 SHARE_HEAD_BYTES_MAX = 4 * 1024
 """Limit on the part of a share's record beside its table: the definition has at most 16 attributes of 64 characters."""
-SHARE_CHARS_MAX = 44
-"""Limit on a share's name: with "/" and the longest offset it is the id of a message."""
-HELD_MAX = 1_000
-"""Messages that one client may hold, of all its shares: its Hold is one frame."""
 NOBODY = -1
 """Stands in the place of a member."""
-DEAD_LETTERS_SUFFIX = ".dead"
-"""Ends the name of a channel of dead letters, to which nobody else may send."""
 
 
 class HandOutState(IntEnum):
@@ -105,23 +99,3 @@ class ShareRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 def share_key(domain: str, group: str, share: str, channel: str) -> str:
     """Returns the key of a share's record; `channel` is a channel's name, checked. Raises InvalidName."""
     return f"{check_name('domain', domain)}/{check_name('group', group)}/{check_share(share, channel)}/{channel}"
-
-
-def check_share(share: str, channel: str) -> str:
-    """Returns a share's name, if it can be one, and its dead letters have a channel. Raises InvalidName."""
-    if len(check_name("share", share)) > SHARE_CHARS_MAX:
-        raise InvalidName(f"share: has {len(share)} characters (at most {SHARE_CHARS_MAX} are allowed)")
-    size = len(dead_letters_channel(channel, share).encode())
-    if size > OBJECT_BYTES_MAX:
-        raise InvalidName(f"share: its dead letters' channel has {size} bytes (at most {OBJECT_BYTES_MAX} are allowed)")
-    return share
-
-
-def dead_letters_channel(channel: str, share: str) -> str:
-    """Returns the name of the channel that takes what a share's members have failed with."""
-    return f"{channel}.{share}{DEAD_LETTERS_SUFFIX}"
-
-
-def dead_letter_id(share: str, offset: int) -> str:
-    """Returns the id of the dead letter of the message at this offset: written twice, it is told once."""
-    return f"{share}/{offset}"

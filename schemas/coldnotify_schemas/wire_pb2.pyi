@@ -244,7 +244,7 @@ class Hello(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ..., interests: _Optional[_Iterable[_Union[Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
 class Interest(_message.Message):
-    __slots__ = ("kind", "text", "attributes", "since", "at", "held", "reached", "reached_at", "options", "identifier", "share", "lease_s", "prefetch")
+    __slots__ = ("kind", "text", "attributes", "since", "at", "held", "reached", "reached_at", "options", "identifier", "share")
     KIND_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
@@ -256,8 +256,6 @@ class Interest(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
-    LEASE_S_FIELD_NUMBER: _ClassVar[int]
-    PREFETCH_FIELD_NUMBER: _ClassVar[int]
     kind: InterestKind
     text: str
     attributes: _containers.RepeatedScalarFieldContainer[str]
@@ -269,9 +267,7 @@ class Interest(_message.Message):
     options: int
     identifier: int
     share: str
-    lease_s: int
-    prefetch: int
-    def __init__(self, kind: _Optional[_Union[InterestKind, str]] = ..., text: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., options: _Optional[int] = ..., identifier: _Optional[int] = ..., share: _Optional[str] = ..., lease_s: _Optional[int] = ..., prefetch: _Optional[int] = ...) -> None: ...
+    def __init__(self, kind: _Optional[_Union[InterestKind, str]] = ..., text: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., options: _Optional[int] = ..., identifier: _Optional[int] = ..., share: _Optional[str] = ...) -> None: ...
 
 class Register(_message.Message):
     __slots__ = ("request", "objects", "interests")
@@ -360,12 +356,16 @@ class Hold(_message.Message):
     def __init__(self, number: _Optional[int] = ..., all: _Optional[bool] = ..., shares: _Optional[_Iterable[_Union[HeldShare, _Mapping]]] = ...) -> None: ...
 
 class HeldShare(_message.Message):
-    __slots__ = ("share", "messages")
+    __slots__ = ("share", "messages", "lease_s", "prefetch")
     SHARE_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_S_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_FIELD_NUMBER: _ClassVar[int]
     share: int
     messages: _containers.RepeatedCompositeFieldContainer[HeldMessage]
-    def __init__(self, share: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[HeldMessage, _Mapping]]] = ...) -> None: ...
+    lease_s: int
+    prefetch: int
+    def __init__(self, share: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[HeldMessage, _Mapping]]] = ..., lease_s: _Optional[int] = ..., prefetch: _Optional[int] = ...) -> None: ...
 
 class HeldMessage(_message.Message):
     __slots__ = ("offset", "hand_out", "state", "after_s")

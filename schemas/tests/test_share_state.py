@@ -1,24 +1,14 @@
 """A share's record: its JSON is what the topic holds, so it must not change by chance; later fields are passed over."""
 
 import msgspec
-import pytest
-from coldnotify_schemas.channels import check_id
-from coldnotify_schemas.names import InvalidName
-from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
 from coldnotify_schemas.share_state import (
-    HELD_MAX,
     NOBODY,
-    SHARE_CHARS_MAX,
     SHARE_FORMAT,
     HandOutState,
     ShareRecord,
     StoredHandOut,
-    check_share,
-    dead_letter_id,
-    dead_letters_channel,
     share_key,
 )
-from coldnotify_schemas.wire_pb2 import HELD_BACK, ClientFrame, HeldMessage, HeldShare, Hold
 
 HANDED = [
     StoredHandOut(11, 2, 1, HandOutState.BEGUN, 0, 30),
@@ -51,31 +41,3 @@ def test_later_fields_are_passed_over() -> None:
 
 def test_a_key_names_the_share_before_the_channel() -> None:
     assert share_key("d", "g", "workers", "tasks/north") == "d/g/workers/tasks/north"
-
-
-@pytest.mark.parametrize(
-    ("share", "channel", "fault"),
-    [
-        ("a/b", "tasks", "share: 'a/b' is not a name"),
-        ("", "tasks", "share: '' is not a name"),
-        ("s" * (SHARE_CHARS_MAX + 1), "tasks", "share: has 45 characters"),
-        ("s", "c" * 249, "share: its dead letters' channel has 256 bytes"),
-    ],
-)
-def test_a_share_whose_dead_letters_could_not_be_written_is_refused(share: str, channel: str, fault: str) -> None:
-    with pytest.raises(InvalidName, match=fault):
-        check_share(share, channel)
-
-
-def test_all_that_a_client_may_hold_fits_in_a_frame() -> None:
-    longest = HeldMessage(offset=(1 << 63) - 1, hand_out=(1 << 32) - 1, state=HELD_BACK, after_s=86_400)
-    each_a_share = [HeldShare(share=1, messages=[longest]) for _ in range(64)]
-    hold = Hold(number=(1 << 32) - 1, all=True, shares=[*each_a_share, HeldShare(share=1)])
-    hold.shares[-1].messages.extend([longest] * (HELD_MAX - 64))
-    assert ClientFrame(hold=hold).ByteSize() <= CLIENT_FRAME_BYTES_MAX
-
-
-def test_the_longest_share_has_dead_letters() -> None:
-    share = check_share("s" * SHARE_CHARS_MAX, "c" * (255 - SHARE_CHARS_MAX - 6))
-    assert check_id(dead_letter_id(share, (1 << 63) - 1)).endswith("/9223372036854775807")
-    assert dead_letters_channel("tasks", "workers") == "tasks.workers.dead"

@@ -42,9 +42,9 @@ from coldnotify_schemas.share_state import (
     HandOutState,
     ShareRecord,
     StoredHandOut,
-    check_share,
     share_key,
 )
+from coldnotify_schemas.shares import check_share
 from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_schemas.wire_pb2 import RETENTION, SINCE_BEGINNING, UNREADABLE
 from coldnotify_streams.errors import NewerFormat

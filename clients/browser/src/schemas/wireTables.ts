@@ -32,8 +32,6 @@ export const INTEREST = {
   options: { number: 9, type: "uint32" },
   identifier: { number: 10, type: "uint32" },
   share: { number: 11, type: "string" },
-  leaseS: { number: 12, type: "uint32" },
-  prefetch: { number: 13, type: "uint32" },
 } as const satisfies Table;
 
 export const POSITION = {
@@ -166,6 +164,8 @@ export const HELD_MESSAGE = {
 export const HELD_SHARE = {
   share: { number: 1, type: "fixed64" },
   messages: { number: 2, type: HELD_MESSAGE, label: "repeated" },
+  leaseS: { number: 3, type: "uint32" },
+  prefetch: { number: 4, type: "uint32" },
 } as const satisfies Table;
 
 export const HOLD = {

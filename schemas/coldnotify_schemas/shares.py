@@ -1,0 +1,31 @@
+"""Names of shares, and of their dead letters; limits of both sides."""
+
+from coldnotify_schemas.names import InvalidName, check_name
+from coldnotify_schemas.protocol import OBJECT_BYTES_MAX
+
+SHARE_CHARS_MAX = 44
+"""Limit on a share's name: with "/" and the longest offset it is the id of a message."""
+HELD_MAX = 1_000
+"""Messages that one client may hold, of all its shares: its Hold is one frame."""
+DEAD_LETTERS_SUFFIX = ".dead"
+"""Ends the name of a channel of dead letters, to which nobody else may send."""
+
+
+def check_share(share: str, channel: str) -> str:
+    """Returns a share's name, if it can be one, and its dead letters have a channel. Raises InvalidName."""
+    if len(check_name("share", share)) > SHARE_CHARS_MAX:
+        raise InvalidName(f"share: has {len(share)} characters (at most {SHARE_CHARS_MAX} are allowed)")
+    size = len(dead_letters_channel(channel, share).encode())
+    if size > OBJECT_BYTES_MAX:
+        raise InvalidName(f"share: its dead letters' channel has {size} bytes (at most {OBJECT_BYTES_MAX} are allowed)")
+    return share
+
+
+def dead_letters_channel(channel: str, share: str) -> str:
+    """Returns the name of the channel that takes what a share's members have failed with."""
+    return f"{channel}.{share}{DEAD_LETTERS_SUFFIX}"
+
+
+def dead_letter_id(share: str, offset: int) -> str:
+    """Returns the id of the dead letter of the message at this offset: written twice, it is told once."""
+    return f"{share}/{offset}"
