@@ -10,7 +10,7 @@ from typing import NamedTuple
 from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, QUERY_BYTES_MAX
-from coldnotify_schemas.shares import check_share
+from coldnotify_schemas.share_names import check_share
 
 
 class Kind(Enum):

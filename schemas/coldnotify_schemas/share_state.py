@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from coldnotify_schemas.names import check_name
-from coldnotify_schemas.shares import check_share
+from coldnotify_schemas.share_names import check_share
 
 SHARE_FORMAT = 1
 SHARE_BYTES_MAX = 64 * 1024

@@ -25,10 +25,10 @@ CEILINGS = {
     METRICS: 126,
     ODD_WORDS: 20,
     OF_FIELDS: 0,
-    SET_FROM_OUTSIDE: 1_342,
+    SET_FROM_OUTSIDE: 1_343,
     SETTINGS: 147,
     TWO_MEANINGS: 0,
-    WORDS: 127_300,
+    WORDS: 127_900,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

@@ -36,6 +36,7 @@ from coldnotify_schemas.protocol import (
     UNSETTLED_ERROR_BYTES_MAX,
 )
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, VERSION_MAX
+from coldnotify_schemas.share_names import check_share
 from coldnotify_schemas.share_state import (
     NOBODY,
     SHARE_BYTES_MAX,
@@ -44,7 +45,6 @@ from coldnotify_schemas.share_state import (
     StoredHandOut,
     share_key,
 )
-from coldnotify_schemas.shares import check_share
 from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_schemas.wire_pb2 import RETENTION, SINCE_BEGINNING, UNREADABLE
 from coldnotify_streams.errors import NewerFormat

@@ -21,7 +21,7 @@ from coldnotify_schemas.internal_pb2 import (
     Request,
 )
 from coldnotify_schemas.internal_protocol import FORMAT
-from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister, Unsettled
+from coldnotify_schemas.wire_pb2 import Hold, Register, SyncChunk, Unregister, Unsettled
 
 from coldnotify_gateway.core.channels_stream import ChannelsStream, has_channels
 from coldnotify_gateway.core.counters import Counters
@@ -84,6 +84,7 @@ class RequestMaker:
             descriptions=session.descriptions,
             channels_in_order=session.channels_in_order,
             all_unsettled=session.all_unsettled and not session.opened,
+            shares=session.device is None,
             kept=None if session.device is None else session.device.kept(again=session.opened),
         )
         if channels is not None:
@@ -193,6 +194,14 @@ class RequestMaker:
         """Forwards an Unsettled, unless too many requests are unanswered."""
         if session.quota.take_request(now_s, self._limits):
             return [self._request(session, unsettled=unsettled)]
+        self._counters.requests_dropped += 1
+        return []
+
+    def hold(self, session: Identified, hold: Hold, now_s: float) -> list[Output]:
+        """Forwards a Hold, unless too many requests are unanswered, or the client has had no Welcome."""
+        if session.opened and session.quota.take_request(now_s, self._limits):
+            session.hold()
+            return [self._request(session, hold=hold)]
         self._counters.requests_dropped += 1
         return []
 
@@ -330,6 +339,7 @@ class RequestMaker:
         ask_outcome: AskOutcome | None = None,
         leave: Leave | None = None,
         unsettled: Unsettled | None = None,
+        hold: Hold | None = None,
         receive: Receive | None = None,
         describe: Describe | None = None,
     ) -> Output:
@@ -352,6 +362,7 @@ class RequestMaker:
             ask_outcome=ask_outcome,
             leave=leave,
             unsettled=unsettled,
+            hold=hold,
             receive=receive,
             describe=describe,
             descriptions=(register is not None or sync is not None) and session.descriptions,

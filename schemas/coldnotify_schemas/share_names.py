@@ -7,6 +7,11 @@ SHARE_CHARS_MAX = 44
 """Limit on a share's name: with "/" and the longest offset it is the id of a message."""
 HELD_MAX = 1_000
 """Messages that one client may hold, of all its shares: its Hold is one frame."""
+PREFETCH_MAX = HELD_MAX
+LEASE_S_MIN, LEASE_S_MAX = 3, 12 * 3_600
+"""Limits on the length of a lease: a member says a Hold each third of it."""
+RETRY_S_MAX = 24 * 3_600
+"""Limit on the delay of a retry."""
 DEAD_LETTERS_SUFFIX = ".dead"
 """Ends the name of a channel of dead letters, to which nobody else may send."""
 

@@ -5,7 +5,7 @@ from coldnotify_schemas.channels import check_id
 from coldnotify_schemas.interests import by_channel, by_share, share_of
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
-from coldnotify_schemas.shares import (
+from coldnotify_schemas.share_names import (
     HELD_MAX,
     SHARE_CHARS_MAX,
     check_share,
