@@ -153,3 +153,5 @@ STATE_FORMAT_WITH_BYTES = 4
 """Format of a state file that keeps a payload of any bytes: a library without them would take it for none."""
 STATE_FORMAT_WITH_GROUPS = 5
 """Format of a state file of a client of several groups: a library without them would take it for one group's."""
+STATE_FORMAT_WITH_SHARES = 6
+"""Format of a state file with shares: a library without them would leave them without a word."""
