@@ -24,6 +24,10 @@ SOURCE_HEADER = "source"
 """The client that sent it."""
 TIME_HEADER = "time"
 """The publisher's own time, Unix ms, as decimal digits."""
+KEY_HEADER = "key"
+"""Members of a share are handed messages with one key in their order."""
+KEY_BYTES_MAX = 64
+"""Limit on a message's key, as UTF-8."""
 
 
 class Retention(Enum):
@@ -87,6 +91,8 @@ class MessageHeaders(NamedTuple):
     """Its properties for MQTT devices, encoded."""
     passed_over: int = 0
     """Headers of such properties that say nothing."""
+    key: str = ""
+    """Members of a share are handed messages with one key in their order; empty: it has none."""
 
 
 NO_HEADERS = MessageHeaders()
@@ -105,6 +111,8 @@ def message_headers(message: MessageHeaders) -> list[tuple[str, bytes]]:
         headers.append((SOURCE_HEADER, message.source.encode()))
     if message.time_ms is not None:
         headers.append((TIME_HEADER, b"%d" % message.time_ms))
+    if message.key:
+        headers.append((KEY_HEADER, message.key.encode()))
     if message.moved is not None:
         headers.append((MOVED_HEADER, message.moved))
     headers.extend(kept_headers(message.properties))
@@ -130,6 +138,7 @@ def parse_message_headers(headers: Iterable[tuple[str, bytes | None]]) -> Messag
             moved=said.get(MOVED_HEADER),
             properties=properties,
             passed_over=passed_over,
+            key=check_key(_text(KEY_HEADER, said.get(KEY_HEADER, b""))),
         )
     except InvalidName as error:
         raise InvalidRecord(str(error)) from None
@@ -141,6 +150,14 @@ def check_id(id_: str) -> str:
     if size > MESSAGE_ID_BYTES_MAX:
         raise InvalidRecord(f"id: has {size} bytes (at most {MESSAGE_ID_BYTES_MAX} are allowed)")
     return id_
+
+
+def check_key(key: str) -> str:
+    """A message's key, if it can be one. Raises InvalidRecord."""
+    size = len(key.encode(errors="replace"))
+    if size > KEY_BYTES_MAX:
+        raise InvalidRecord(f"key: has {size} bytes (at most {KEY_BYTES_MAX} are allowed)")
+    return key
 
 
 def check_message(payload: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> bytes:

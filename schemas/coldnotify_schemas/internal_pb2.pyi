@@ -288,18 +288,20 @@ class CheckDigest(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
 
 class Leave(_message.Message):
-    __slots__ = ("complete", "epoch", "streams", "expiry_s", "will")
+    __slots__ = ("complete", "epoch", "streams", "expiry_s", "will", "bye")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
     WILL_FIELD_NUMBER: _ClassVar[int]
+    BYE_FIELD_NUMBER: _ClassVar[int]
     complete: int
     epoch: int
     streams: _containers.RepeatedCompositeFieldContainer[CompleteStream]
     expiry_s: int
     will: WillEnd
-    def __init__(self, complete: _Optional[int] = ..., epoch: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., expiry_s: _Optional[int] = ..., will: _Optional[_Union[WillEnd, str]] = ...) -> None: ...
+    bye: bool
+    def __init__(self, complete: _Optional[int] = ..., epoch: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., expiry_s: _Optional[int] = ..., will: _Optional[_Union[WillEnd, str]] = ..., bye: _Optional[bool] = ...) -> None: ...
 
 class Disconnect(_message.Message):
     __slots__ = ("reason",)

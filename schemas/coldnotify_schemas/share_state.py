@@ -89,6 +89,8 @@ class ShareRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Sorted: the share takes messages that are sent to one of these, and those that are sent to all."""
     empty_since: int = 0
     """Unix time in ms since which it has no members; 0: it has some."""
+    numbers_from: int = 0
+    """Hand-outs have higher numbers: those of a former log may still be in hands."""
 
     @property
     def table(self) -> ShareTable:

@@ -154,6 +154,14 @@ OTHER_EVENTS = {
     "channels_unregistered": "Registrations of channels removed",
     "channels_refused": "Registrations of channels refused: the name, attributes, or limit",
     "channels_forgotten": "Channels forgotten, because retention has removed all their messages",
+    "shares_registered": "Members of shares added",
+    "shares_unregistered": "Members of shares removed",
+    "shares_refused": "Members of shares refused: the name, another definition than the first member's, or a limit",
+    "shares_forgotten": "Shares forgotten, because they had no members for 180 days",
+    "shares_begun_anew": "Shares begun anew, because the log of their channel was made anew: what was in hands is lost",
+    "handed_out": "Messages of shares, and notices of what is missing, sent to one member each",
+    "leases_lost": "Leases of shares that a member named and does not have any more",
+    "dead_letters": "Messages of shares that became dead letters",
 }
 """Events that share one metric, each with its meaning."""
 OTHERS = Counter(

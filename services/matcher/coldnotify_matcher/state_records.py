@@ -8,13 +8,23 @@ from typing import TypeVar
 import msgspec
 from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.filters import InvalidFilter, check_filter
-from coldnotify_schemas.interests import Kind, channel_of, channel_text, check_attributes, check_query
+from coldnotify_schemas.interests import (
+    BETWEEN,
+    Kind,
+    channel_of,
+    channel_text,
+    check_attributes,
+    check_query,
+    share_of,
+    share_text,
+)
 from coldnotify_schemas.matcher_state import (
     BUCKET_OBJECTS_MAX,
     CHANNEL_BUCKETS,
     EXPIRY_NEVER,
     FORMAT,
     FORMAT_WITH_FILTERS,
+    FORMAT_WITH_SHARES,
     GENERATION_KEY,
     WILL_BUCKET,
     ChannelsRecord,
@@ -181,7 +191,7 @@ def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
 
 def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     """Returns the bucket in a record. Raises UnreadableState, NewerFormat."""
-    generation_of(value, now_ms, newest_format=FORMAT_WITH_FILTERS)
+    generation_of(value, now_ms, newest_format=FORMAT_WITH_SHARES)
     record = _decode(_registrations, value)
     _check("applied", record.applied, -1, OFFSET_MAX)
     _check("objects and interests", len(record.objects) + len(record.interests), 0, BUCKET_OBJECTS_MAX)
@@ -265,8 +275,16 @@ def _check_interest(interest: StoredInterest) -> None:
                 check_filter(interest.text)
             except InvalidFilter as error:
                 raise UnreadableState(f"interests: {error}") from None
+        case Kind.SHARE:
+            if BETWEEN not in interest.text or _again(interest.text) != interest.text:
+                raise UnreadableState(f"interests: {interest.text[:80]!r} is no share's text")
         case Kind.NAME:
             raise UnreadableState("interests: names are in objects")
+
+
+def _again(text: str) -> str:
+    share, channel, attributes = share_of(text)
+    return share_text(share, channel, attributes)
 
 
 def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
@@ -321,6 +339,7 @@ def parse_share(value: bytes, now_ms: int) -> ShareRecord:
     _check("base", record.base, -1, OFFSET_MAX)
     _check("since", record.since, 0, SINCE_BEGINNING)
     _check("at", record.at, 0, OFFSET_MAX)
+    _check("numbers_from", record.numbers_from, 0, _NUMBER_MAX)
     _check("empty_since", record.empty_since, 0, now_ms + CLOCKS_APART_MS_MAX)
     _check("settled's offsets, modulo 2,", len(record.settled) % 2, 0, 0)
     _check_rising("settled", record.base, record.settled[::2], record.settled[1::2])

@@ -63,6 +63,8 @@ class ChannelMessage(NamedTuple):
     """True if it is sent with high priority."""
     properties: bytes = b""
     """Its properties for MQTT devices, at most KEPT_BYTES_MAX."""
+    order_key: str = ""
+    """Shares hand out messages with one such key in their order; empty: it has none."""
 
     @property
     def size_bytes(self) -> int:
@@ -131,6 +133,6 @@ def understand(record: MessageRecord, home: Home, known: bool) -> tuple[ChannelM
     assert key is not None
     message = ChannelMessage(
         key.decode(), record.offset, record.value, headers.id, headers.source or "", record.timestamp_ms,
-        headers.expires_at, headers.to, properties=headers.properties,
+        headers.expires_at, headers.to, properties=headers.properties, order_key=headers.key,
     )  # fmt: skip
     return message, right

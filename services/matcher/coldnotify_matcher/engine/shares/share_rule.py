@@ -89,6 +89,20 @@ class SharedMessage(NamedTuple):
     """Unix time in ms."""
 
 
+class DeadLetter(NamedTuple):
+    """A message that its share's members have failed with."""
+
+    offset: int
+    attempts: int
+    holder: str
+    """Its latest holder; empty: not known."""
+    rejected: bool
+    """True if its holder has rejected it; else it had too many attempts."""
+    reason: int = 0
+    """As in HandOut, as is the next one."""
+    through: int = -1
+
+
 class HandOut(NamedTuple):
     """One message, or a notice of what is missing, for one member."""
 
@@ -106,8 +120,9 @@ class HandOut(NamedTuple):
 class _Delivery:
     """A message above the base that is not settled."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, numbers_from: int = 0) -> None:
         self.offset = offset
+        self.numbers_from = numbers_from
         self.key = ""
         self.expires_at: int | None = None
         self.taken = True
@@ -117,6 +132,9 @@ class _Delivery:
         self.attempts = 0
         self.member = ""
         """The latest holder; empty: it gave the message back, or there was none."""
+        self.holder = ""
+        """The latest holder, also of what it gave back."""
+        self.rejected = False
         self.lease_ms = 0
         self.ends_ms = 0
         """The end of its lease; while it waits, the time from which on it may be handed out."""
@@ -139,8 +157,8 @@ class _Delivery:
 
     def lend(self, member: str, lease_ms: int, now_ms: int) -> HandOut:
         self.state = HandOutState.HELD
-        self.number += 1
-        self.member = member
+        self.number = max(self.number, self.numbers_from) + 1
+        self.member = self.holder = member
         self.lease_ms = lease_ms
         self.ends_ms = now_ms + lease_ms
         return self.handed_out
@@ -149,6 +167,9 @@ class _Delivery:
         if self.state is HandOutState.HELD:
             self.state = HandOutState.BEGUN
             self.attempts += 1
+
+    def refuse(self) -> None:
+        self.rejected = True
 
     def extend(self, now_ms: int) -> None:
         self.ends_ms = max(self.ends_ms, now_ms + self.lease_ms)
@@ -187,7 +208,7 @@ class _Delivery:
         self.state = HandOutState(stored.state)
         self.number = stored.number
         self.attempts = stored.attempts
-        self.member = "" if stored.member == NOBODY else members[stored.member]
+        self.member = self.holder = "" if stored.member == NOBODY else members[stored.member]
         self.ends_ms = now_ms + stored.seconds * 1_000
         self.lease_ms = stored.seconds * 1_000 if self.is_held else 0
         self.reason, self.through = stored.reason, stored.through
@@ -225,9 +246,13 @@ class _Member:
 class ShareRule:
     """Decides for one share."""
 
-    def __init__(self, base: int, bounds: ShareBounds = BOUNDS) -> None:
-        """`base`: the share begins behind this offset of its log; -1: with the first one."""
+    def __init__(self, base: int, bounds: ShareBounds = BOUNDS, numbers_from: int = 0) -> None:
+        """`base`: the share begins behind this offset of its log; -1: with the first one. `numbers_from`: hand-outs
+        have higher numbers, as those of a former log may still be in hands."""
         self.bounds = bounds
+        self._numbers_from = numbers_from
+        self._changed = False
+        """True if a record of now would say something else of what was handed out."""
         self.base = self.read = base
         """`read`: the share's messages up to this offset were taken."""
         self._log_start = 0
@@ -302,6 +327,27 @@ class ShareRule:
                 self._miss(self._deliveries[offset], RETENTION)
         self.read = through
         self._advance()
+
+    def lose(self, through: int, reason: int) -> None:
+        """Note that nobody can read what the log has from the next message up to this offset: it becomes one
+        notice."""
+        if through <= self.read:
+            return
+        unknown = self._unknown_below(through + 1)
+        for offset in self._open[bisect_right(self._open, self.read) : bisect_right(self._open, through)]:
+            self.lose_one(offset, reason)
+        self.read = through
+        if unknown is not None:
+            notice = self._add(unknown)
+            notice.miss(reason, through)
+            self._offer(notice)
+        self._advance()
+
+    def lose_one(self, offset: int, reason: int) -> None:
+        """Note that a message that is not settled cannot be read."""
+        delivery = self._deliveries.get(offset)
+        if delivery is not None and not delivery.reason and not delivery.gone:
+            self._miss(delivery, reason)
 
     def on_log_start(self, log_start: int) -> None:
         """Note that retention has removed everything below this offset. What nobody was handed becomes one notice."""
@@ -378,7 +424,9 @@ class ShareRule:
         delivery = self._held(member, offset, number)
         if delivery is None:
             return False
+        attempts = delivery.attempts
         delivery.begin()
+        self._changed |= delivery.attempts != attempts
         return True
 
     def extend(self, member: str, offset: int, number: int, now_ms: int) -> bool:
@@ -418,16 +466,29 @@ class ShareRule:
         if delivery is None:
             return False
         self._let_go(delivery)
+        delivery.refuse()
         self._die(delivery)
         return True
 
+    def is_held(self, member: str, offset: int, number: int) -> bool:
+        """Returns true if the member holds this lease."""
+        return self._held(member, offset, number) is not None
+
+    def is_over(self, offset: int) -> bool:
+        """Returns true if nobody is handed this message any more, as it is settled, or dead."""
+        delivery = self._deliveries.get(offset)
+        if delivery is None:
+            return offset <= self.read or offset in self._runs
+        return delivery.state is HandOutState.DYING
+
     # --- dead letters
 
-    def dying(self) -> Iterator[HandOut]:
+    def dying(self) -> Iterator[DeadLetter]:
         """Yields what is to become a dead letter, in order; that may be written more than once."""
         for offset in sorted(self._dying):
-            if self._deliveries[offset].taken:
-                yield self._deliveries[offset].handed_out
+            one = self._deliveries[offset]
+            if one.taken:
+                yield DeadLetter(offset, one.attempts, one.holder, one.rejected, one.reason, one.through)
 
     def bury(self, offset: int) -> None:
         """Note that a message's dead letter is durable."""
@@ -538,7 +599,7 @@ class ShareRule:
     # --- transitions
 
     def _add(self, offset: int) -> _Delivery:
-        delivery = self._deliveries[offset] = _Delivery(offset)
+        delivery = self._deliveries[offset] = _Delivery(offset, self._numbers_from)
         insort(self._open, offset)
         return delivery
 
@@ -587,6 +648,7 @@ class ShareRule:
         offset = delivery.offset
         if delivery.is_held:
             self._let_go(delivery)
+        self._changed = True
         self._dying.pop(offset, None)
         self._forget_bytes(offset)
         del self._deliveries[offset]
@@ -639,6 +701,7 @@ class ShareRule:
         self._forget_bytes(delivery.offset)
         if not delivery.number:
             return
+        self._changed = True
         size = delivery.bytes_most
         member = delivery.member if delivery.is_held else ""
         self._counted[delivery.offset] = size, member
@@ -657,6 +720,11 @@ class ShareRule:
                 del self._holders[member]
                 self._member_bytes -= len(member) + _MEMBER_BYTES
 
+    def take_changed(self) -> bool:
+        """Returns true if a record of now would say something else of what was handed out than at the last call."""
+        changed, self._changed = self._changed, False
+        return changed
+
     def table(self, now_ms: int) -> ShareTable:
         """Returns all that is to be durable. What was never handed out comes again from the log."""
         members = sorted(self._holders)
@@ -667,10 +735,10 @@ class ShareRule:
         return ShareTable(self.base, self._runs.flat(), members, handed)
 
     @classmethod
-    def load(cls, table: ShareTable, now_ms: int, bounds: ShareBounds = BOUNDS) -> ShareRule:
+    def load(cls, table: ShareTable, now_ms: int, bounds: ShareBounds = BOUNDS, numbers_from: int = 0) -> ShareRule:
         """Returns the rule for a table. Every lease, and every retry's delay, begins whole at `now_ms`. The channel's
         messages above the base are to be taken again."""
-        rule = cls(table.base, bounds)
+        rule = cls(table.base, bounds, numbers_from)
         rule._load(table, now_ms)
         return rule
 
