@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.shares.one_share import Share
+from coldnotify_matcher.engine.shares.one_share import ChannelShare
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import share_hash, share_text
@@ -44,7 +44,7 @@ class SharesBench(ChannelsBench):
     def serve(self, engine: Engine, records: Mapping[str, ShareRecord]) -> None:
         """Begins to serve these shares."""
         state = engine.state
-        shares = [Share.load(key, one, state.steady_ms, applied_counts=True) for key, one in records.items()]
+        shares = [ChannelShare.load(key, one, state.steady_ms, applied_counts=True) for key, one in records.items()]
         state.shares.serve(shares, state.clients.values())
 
     def join(
@@ -113,7 +113,8 @@ class SharesBench(ChannelsBench):
 
     def handed(self, session: int, gateway: int = GATEWAY) -> list[Handed]:
         """Returns what a session was handed since the last call."""
-        items, found = self.told[gateway], []
+        items = self.told[gateway]
+        found: list[Handed] = []
         for item in items:
             if item.WhichOneof("item") == "handed" and item.handed.session == session:
                 found += map(_handed, item.handed.entries)
@@ -122,7 +123,7 @@ class SharesBench(ChannelsBench):
 
     def leases(self, session: int, gateway: int = GATEWAY) -> list[tuple[int, list[int]]]:
         """Returns (number, lost offsets) of the answers to a session's Holds since the last call."""
-        found = []
+        found: list[tuple[int, list[int]]] = []
         for item in self.told[gateway]:
             if (
                 item.WhichOneof("item") == "handed"

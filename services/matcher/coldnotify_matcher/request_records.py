@@ -16,7 +16,7 @@ from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.partitioner import home_of
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PUBLISHES_UNANSWERED_MAX, REGISTRATIONS_MAX
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, InvalidRecord
-from coldnotify_schemas.shares import HELD_MAX, LEASE_S_MAX, LEASE_S_MIN, PREFETCH_MAX, RETRY_S_MAX
+from coldnotify_schemas.share_names import HELD_MAX, LEASE_S_MAX, LEASE_S_MIN, PREFETCH_MAX, RETRY_S_MAX
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.engine.inputs.operating import KINDS as OF_AN_OPERATOR

@@ -277,7 +277,7 @@ def _check_interest(interest: StoredInterest) -> None:
                 raise UnreadableState(f"interests: {error}") from None
         case Kind.SHARE:
             if BETWEEN not in interest.text or _again(interest.text) != interest.text:
-                raise UnreadableState(f"interests: {interest.text[:80]!r} is no share's text")
+                raise UnreadableState(f"interests: {interest.text[:80]!r} does not name a share")
         case Kind.NAME:
             raise UnreadableState("interests: names are in objects")
 

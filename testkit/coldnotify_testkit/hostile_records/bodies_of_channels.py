@@ -59,7 +59,9 @@ class OfChannels:
         present = known.generations.get(home, 1)
         most = generation_max(known.now_ms)
         offset = draw.choice((-1, 0, 5, *NUMBERS))
-        hand_out = f"[{draw.choice(NUMBERS)}, 1, 1, {draw.choice((0, 1, 2, 3, 9))}, {draw.choice((-1, 0, 7))}, 30, 0, -1]"
+        hand_out = (
+            f"[{draw.choice(NUMBERS)}, 1, 1, {draw.choice((0, 1, 2, 3, 9))}, {draw.choice((-1, 0, 7))}, 30, 0, -1]"
+        )
         fields = {
             "format": "1",
             "generation": str(draw.choice((0, 1, present - 1, present, present + 1, most, most + 1, *NUMBERS))),

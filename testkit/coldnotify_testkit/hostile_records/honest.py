@@ -12,7 +12,13 @@ from coldnotify_matcher.state_records import (
 )
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.matcher_state import FORMAT, FORMAT_WITH_FILTERS, FORMAT_WITH_SHARES, WILL_BUCKET, generation_max
+from coldnotify_schemas.matcher_state import (
+    FORMAT,
+    FORMAT_WITH_FILTERS,
+    FORMAT_WITH_SHARES,
+    WILL_BUCKET,
+    generation_max,
+)
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, InvalidRecord, parse_public_record
 from coldnotify_schemas.tenant_usage import parse_usage

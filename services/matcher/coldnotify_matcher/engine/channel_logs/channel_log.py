@@ -34,9 +34,9 @@ from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
 if TYPE_CHECKING:
     from coldnotify_matcher.engine.clients.clients import RegisteredClient
-    from coldnotify_matcher.engine.shares.one_share import Share
+    from coldnotify_matcher.engine.shares.one_share import ChannelShare
 
-    Waiter = RegisteredClient | Share
+    Waiter = RegisteredClient | ChannelShare
 
 WANTED_MAX = 8
 """Number of blocks that are wanted at once: enough that a reader always has one under way, and few enough that a block

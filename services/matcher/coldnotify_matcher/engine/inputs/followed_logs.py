@@ -24,7 +24,7 @@ from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.inputs.arrivals import Door
 from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.shares.one_share import Share
+from coldnotify_matcher.engine.shares.one_share import ChannelShare
 from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 
 WRITTEN_EVERY_MS = 1_000
@@ -207,10 +207,10 @@ class FollowedLogs:
         self._state.count("blocks_served", len(served))
         self._on_served(log, served, now_ms)
 
-    def _on_served(self, log: ChannelLog, served: Sequence[RegisteredClient | Share], now_ms: int) -> None:
+    def _on_served(self, log: ChannelLog, served: Sequence[RegisteredClient | ChannelShare], now_ms: int) -> None:
         clients: list[RegisteredClient] = []
         for one in served:
-            if isinstance(one, Share):
+            if isinstance(one, ChannelShare):
                 one.served()
                 self._state.shares.look_at(one)
             else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coldnotify_schemas import wire_pb2
 
 from coldnotify_matcher.engine.interests.by_share import ClientShare
-from coldnotify_matcher.engine.shares.one_share import Definition, Present, Share
+from coldnotify_matcher.engine.shares.one_share import ChannelShare, Definition, Present
 from coldnotify_matcher.engine.shares.share_rule import ShareRule
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ class KnownShares:
         """True if Kafka has the topic of shares."""
         self.served = False
         """True once everything is read that predecessors have written about shares, and sent."""
-        self.by_key: dict[str, Share] = {}
-        self._by_channel: dict[str, dict[str, Share]] = {}
-        self.due: dict[Share, None] = {}
+        self.by_key: dict[str, ChannelShare] = {}
+        self._by_channel: dict[str, dict[str, ChannelShare]] = {}
+        self.due: dict[ChannelShare, None] = {}
         """Shares that the next step has to look at."""
         self.answers: list[tuple[EngineSession, wire_pb2.Leases]] = []
         """Answers to the Holds of this step."""
@@ -40,7 +40,7 @@ class KnownShares:
         self.to_forget: list[str] = []
         """Keys of shares that are to be forgotten with the next step."""
 
-    def __iter__(self) -> Iterator[Share]:
+    def __iter__(self) -> Iterator[ChannelShare]:
         return iter(self.by_key.values())
 
     @property
@@ -48,17 +48,17 @@ class KnownShares:
         """Number of registrations of all shares."""
         return sum(len(share.members) for share in self)
 
-    def of_channel(self, key: str) -> Iterable[Share]:
+    def of_channel(self, key: str) -> Iterable[ChannelShare]:
         """Returns the shares of the channel with this key."""
         return self._by_channel.get(key, {}).values()
 
-    def add(self, share: Share) -> None:
+    def add(self, share: ChannelShare) -> None:
         """Add a new share."""
         self.by_key[share.key] = share
         self._by_channel.setdefault(share.channel, {})[share.key] = share
         self.due[share] = None
 
-    def drop(self, share: Share) -> None:
+    def drop(self, share: ChannelShare) -> None:
         """Drop a share: its record goes with the next step."""
         del self.by_key[share.key]
         of_channel = self._by_channel[share.channel]
@@ -68,7 +68,7 @@ class KnownShares:
         self.due.pop(share, None)
         self.to_forget.append(share.key)
 
-    def look_at(self, share: Share) -> None:
+    def look_at(self, share: ChannelShare) -> None:
         """Have the next step look at it."""
         self.due[share] = None
 
@@ -77,7 +77,7 @@ class KnownShares:
         for share in self.of_channel(channel) if self._by_channel else ():
             self.due[share] = None
 
-    def serve(self, shares: Iterable[Share], clients: Iterable[RegisteredClient]) -> None:
+    def serve(self, shares: Iterable[ChannelShare], clients: Iterable[RegisteredClient]) -> None:
         """Begin to serve these, whose records are read, for these clients."""
         self.served = True
         for share in shares:
@@ -87,29 +87,28 @@ class KnownShares:
                 share = self.by_key.get(registered.key) or self._without_record(registered)
                 share.members.add(client.name)
 
-    def _without_record(self, registered: ClientShare) -> Share:
-        share = Share(registered.key, None, registered.epoch, ShareRule(registered.position))
-        share.attributes = frozenset(registered.attributes)
+    def _without_record(self, registered: ClientShare) -> ChannelShare:
+        rule = ShareRule(registered.position)
+        share = ChannelShare(registered.key, None, registered.epoch, rule, frozenset(registered.attributes))
         self.add(share)
         return share
 
     # --- members
 
-    def of_client(self, client: RegisteredClient) -> Iterator[Share]:
+    def of_client(self, client: RegisteredClient) -> Iterator[ChannelShare]:
         """Yields the shares that a client is registered for."""
         for registered in client.shares.values():
             share = self.by_key.get(registered.key)
             if share is not None:
                 yield share
 
-    def join(self, share: Share, client: RegisteredClient, definition: Definition) -> None:
+    def join(self, share: ChannelShare, client: RegisteredClient, definition: Definition) -> None:
         """Note that a client is registered for it, which says what the share is."""
         share.members.add(client.name)
         if share.definition is None:
             share.define(definition)
         if share.empty_since_ms:
-            share.empty_since_ms = 0
-            share.dirty = True
+            share.is_empty(0)
         self.due[share] = None
 
     def pause(self, client: RegisteredClient) -> None:
@@ -118,7 +117,7 @@ class KnownShares:
             if share.present.pop(client.name, None) is not None:
                 share.rule.leave(client.name)
 
-    def arrive(self, share: Share, name: str, present: Present) -> None:
+    def arrive(self, share: ChannelShare, name: str, present: Present) -> None:
         """Note that a member's session has said all that it holds."""
         before = share.present.get(name)
         share.present[name] = present

@@ -14,7 +14,7 @@ from coldnotify_matcher.engine.interests.by_channel import channel_mark
 from coldnotify_matcher.engine.shares.share_rule import HandOut, ShareRule
 
 NUMBERS_OF_A_LOG = 1_000_000
-"""A log that was made anew begins with higher numbers of hand-outs: what is held of the former one is none of these."""
+"""Another log begins with so much higher numbers of hand-outs: what is held of the former one has lower ones."""
 
 
 class Definition(NamedTuple):
@@ -39,21 +39,28 @@ class Present(NamedTuple):
     lease_s: int
 
 
-class Sending(NamedTuple):
+class UnsentHandOut(NamedTuple):
     """A hand-out that is not sent, because its message has to be read first."""
 
     handed: HandOut
     to: Present
 
 
-class Share:
+class ChannelShare:
     """The state of one share."""
 
     session = None
-    """Where it waits for a block of the log it stands beside clients: it has no session."""
+    """It stands beside clients where blocks of logs are waited for, and has no session."""
 
-    def __init__(self, key: str, definition: Definition | None, epoch: int, rule: ShareRule) -> None:
-        """`definition` None: its record is lost, and only members' registrations are known."""
+    def __init__(
+        self,
+        key: str,
+        definition: Definition | None,
+        epoch: int,
+        rule: ShareRule,
+        attributes: frozenset[str] = frozenset(),
+    ) -> None:
+        """`definition` None: its record is lost, and only members' registrations are known, with these attributes."""
         self.key = key
         domain, group, self.name, channel = key.split("/", 3)
         self.group_key = f"{domain}/{group}"
@@ -63,7 +70,7 @@ class Share:
         self.channel_name = channel
         self.mark = channel_mark(self.channel)
         self.definition = definition
-        self.attributes: frozenset[str] = frozenset(() if definition is None else definition.attributes)
+        self.attributes: frozenset[str] = attributes if definition is None else frozenset(definition.attributes)
         self.epoch = epoch
         self.rule = rule
         self.numbers_from = 0
@@ -72,7 +79,7 @@ class Share:
         self.members: set[str] = set()
         """Names of the clients that are registered for it."""
         self.present: dict[str, Present] = {}
-        self.sends: dict[int, Sending] = {}
+        self.sends: dict[int, UnsentHandOut] = {}
         """By offset."""
         self.letters: list[int] = []
         """Offsets of messages whose dead letters the last step has written."""
@@ -88,6 +95,19 @@ class Share:
         self.definition = definition
         self.attributes = frozenset(definition.attributes)
         self.dirty = True
+
+    def change(self) -> None:
+        """Have its record written with the next step."""
+        self.dirty = True
+
+    def stored(self) -> None:
+        """Note that its record is written in this step."""
+        self.dirty = False
+        self.stored_base = self.rule.base
+
+    def is_empty(self, since_ms: int) -> None:
+        """Note that it has no members since this time (Unix ms); 0: it has some."""
+        self.empty_since_ms, self.dirty = since_ms, True
 
     def applies(self, offset: int) -> None:
         """Note that the request at this offset is handled."""
@@ -125,7 +145,7 @@ class Share:
         )
 
     @classmethod
-    def load(cls, key: str, record: ShareRecord, steady_ms: int, *, applied_counts: bool) -> Share:
+    def load(cls, key: str, record: ShareRecord, steady_ms: int, *, applied_counts: bool) -> ChannelShare:
         """Returns the share in a record. Every lease begins whole at `steady_ms`."""
         definition = Definition(tuple(record.attributes), record.since, record.at)
         rule = ShareRule.load(record.table, steady_ms, numbers_from=record.numbers_from)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.interests import share_hash, share_text
 from coldnotify_schemas.names import InvalidName
-from coldnotify_schemas.shares import HELD_MAX
+from coldnotify_schemas.share_names import HELD_MAX
 from coldnotify_schemas.wire_pb2 import HELD_BACK, HELD_BEGUN, HELD_DONE, HELD_REJECTED, SINCE_POSITION
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
@@ -15,7 +15,7 @@ from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.interests.kinds import ALL_KINDS, share_text_of
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.shares.known_shares import MEMBERS_MAX, SHARES_MAX
-from coldnotify_matcher.engine.shares.one_share import Definition, Present, Share
+from coldnotify_matcher.engine.shares.one_share import ChannelShare, Definition, Present
 from coldnotify_matcher.engine.shares.share_rule import ShareRule
 
 
@@ -55,9 +55,9 @@ class ShareRequests:
 
     def _begin(
         self, log: ChannelLog, key: str, said: wire_pb2.Interest, offset: int, client: RegisteredClient
-    ) -> Share:
+    ) -> ChannelShare:
         begin = min(begin_of(log, client, said), log.position - 1)
-        share = Share(key, _definition(said), log.epoch, ShareRule(begin))
+        share = ChannelShare(key, _definition(said), log.epoch, ShareRule(begin))
         share.applies(offset)
         self._state.shares.add(share)
         return share
@@ -114,7 +114,7 @@ class ShareRequests:
                 self._state.count("leases_lost", len(lost))
         shares.answers.append((session, answer))
 
-    def _on_held(self, offset: int, name: str, share: Share, said: wire_pb2.HeldShare) -> list[int]:
+    def _on_held(self, offset: int, name: str, share: ChannelShare, said: wire_pb2.HeldShare) -> list[int]:
         """Handle what a member says of the leases of one share. Returns the offsets of those that it has lost."""
         rule, now_ms, lost = share.rule, self._state.steady_ms, []
         replayed = offset < share.applied
@@ -138,7 +138,13 @@ class ShareRequests:
         return lost
 
     def _note_presence(
-        self, name: str, session: EngineSession, share: Share, hold: wire_pb2.Hold, said: wire_pb2.HeldShare, room: int
+        self,
+        name: str,
+        session: EngineSession,
+        share: ChannelShare,
+        hold: wire_pb2.Hold,
+        said: wire_pb2.HeldShare,
+        room: int,
     ) -> int:
         """Note that a member is there, and has answered. Returns the number of messages that it may have at once."""
         shares, before = self._state.shares, share.present.get(name)
@@ -161,7 +167,7 @@ def _definition(said: wire_pb2.Interest) -> Definition:
     return Definition(tuple(said.attributes), said.since, at)
 
 
-def _differs(share: Share, said: Definition) -> str:
+def _differs(share: ChannelShare, said: Definition) -> str:
     """Returns what a member says otherwise than the first one did; "": nothing."""
     is_ = share.definition
     if is_ is None or is_ == said:

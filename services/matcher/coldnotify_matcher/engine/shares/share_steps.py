@@ -6,7 +6,7 @@ from itertools import islice
 import msgspec
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders, message_headers
-from coldnotify_schemas.shares import dead_letter_id, dead_letters_channel
+from coldnotify_schemas.share_names import dead_letter_id, dead_letters_channel
 from coldnotify_schemas.wire_pb2 import RETENTION
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
@@ -15,7 +15,7 @@ from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.shares.one_share import Sending, Share
+from coldnotify_matcher.engine.shares.one_share import ChannelShare, UnsentHandOut
 from coldnotify_matcher.engine.shares.share_reads import NotThere, is_ready, message_at, read_on
 from coldnotify_matcher.engine.shares.share_rule import DeadLetter
 from coldnotify_matcher.engine.writing.client_records import null_of
@@ -58,20 +58,21 @@ class ShareSteps:
             if looked is not None:
                 self._look_at(looked, now_ms)
 
-    def _look_at(self, share: Share, now_ms: int) -> None:
+    def _look_at(self, share: ChannelShare, now_ms: int) -> None:
         """Look at a share in its turn: what it has read is stored now and then, and it is forgotten without members."""
         shares, clocks = self._state.shares, self._state.rules.clocks
         shares.look_at(share)
-        share.dirty |= share.rule.base > share.stored_base
+        if share.rule.base > share.stored_base:
+            share.change()
         if share.members:
             return
         if not share.empty_since_ms or share.empty_since_ms > now_ms:
-            share.empty_since_ms, share.dirty = now_ms, True
+            share.is_empty(now_ms)
         elif clocks.allows(FORGOTTEN_AFTER_MS) and now_ms - share.empty_since_ms >= FORGOTTEN_AFTER_MS:
             self.drop(share)
             self._state.count("shares_forgotten")
 
-    def drop(self, share: Share) -> None:
+    def drop(self, share: ChannelShare) -> None:
         """Forget a share: who holds something of it hears that it is lost."""
         log = self._log_of(share)
         if log is not None and share.waits_for is not None:
@@ -82,7 +83,7 @@ class ShareSteps:
         """Write our record of this key again: a null or a record of a lower generation was seen."""
         share = self._state.shares.by_key.get(key)
         if share is not None:
-            share.dirty = True
+            share.change()
             self._state.shares.look_at(share)
             self._state.count("state_repaired")
         elif not was_null:
@@ -114,10 +115,10 @@ class ShareSteps:
                 )
         self._entries.clear()
 
-    def _log_of(self, share: Share) -> ChannelLog | None:
+    def _log_of(self, share: ChannelShare) -> ChannelLog | None:
         return self._state.channel_logs.get(self._state.rules.retentions.of(share.domain))
 
-    def _take_step(self, share: Share, now_ms: int) -> None:
+    def _take_step(self, share: ChannelShare, now_ms: int) -> None:
         state, shares = self._state, self._state.shares
         log, steady_ms = self._log_of(share), state.steady_ms
         if log is not None and share.epoch != log.epoch:
@@ -139,7 +140,7 @@ class ShareSteps:
         if share.letters:
             shares.look_at(share)
 
-    def _hand_out(self, share: Share, log: ChannelLog, now_ms: int) -> list[int]:
+    def _hand_out(self, share: ChannelShare, log: ChannelLog, now_ms: int) -> list[int]:
         """Hand out what may be. Returns the offset whose block has to be read before the others."""
         rule, steady_ms = share.rule, self._state.steady_ms
         handed, wanted = 0, None
@@ -149,12 +150,12 @@ class ShareSteps:
                 rule.on_log_start(log.log_start)  # what is in hands is not in the log any more
             some = rule.hand_out(steady_ms, self._state.expires_ms(now_ms))
             for one in some:
-                share.sends[one.offset] = Sending(one, share.present[one.member])
+                share.sends[one.offset] = UnsentHandOut(one, share.present[one.member])
             handed += len(some)
             if not some or handed >= HANDED_A_STEP_MAX:
                 return [] if wanted is None else [wanted]
 
-    def _send(self, share: Share, log: ChannelLog, now_ms: int) -> list[int]:
+    def _send(self, share: ChannelShare, log: ChannelLog, now_ms: int) -> list[int]:
         """Send what was handed out. Returns the offsets whose blocks have to be read first."""
         wanted, told, bytes_ = [], 0, 0
         for offset, (handed, to) in list(share.sends.items()):
@@ -192,7 +193,7 @@ class ShareSteps:
             self._state.count("handed_out", told)
         return sorted(wanted)
 
-    def _write_letters(self, share: Share, log: ChannelLog) -> list[int]:
+    def _write_letters(self, share: ChannelShare, log: ChannelLog) -> list[int]:
         """Write the dead letters of messages that nobody is handed any more. Returns the offsets whose blocks have to
         be read first."""
         wanted = []
@@ -212,7 +213,9 @@ class ShareSteps:
             self._state.count("dead_letters")
         return wanted
 
-    def _write_letter(self, share: Share, log: ChannelLog, letter: DeadLetter, message: ChannelMessage | None) -> None:
+    def _write_letter(
+        self, share: ChannelShare, log: ChannelLog, letter: DeadLetter, message: ChannelMessage | None
+    ) -> None:
         channel = f"{share.group_key}/{dead_letters_channel(share.channel_name, share.name)}"
         why = "missed" if letter.reason else "rejected" if letter.rejected else "attempts"
         headers = MessageHeaders(
@@ -231,12 +234,11 @@ class ShareSteps:
         )
         self._outbox.write(record)
 
-    def _write(self, share: Share, steady_ms: int) -> None:
+    def _write(self, share: ChannelShare, steady_ms: int) -> None:
         value = _encode(share.record(self._state.generation, steady_ms))
         topic = self._state.rules.topics.shares
         self._outbox.write(ProducedRecord(topic, self._state.partition, share.key.encode(), value))
-        share.dirty = False
-        share.stored_base = share.rule.base
+        share.stored()
 
 
 def _fill_in(said: wire_pb2.Message, message: ChannelMessage, hash_: int) -> None:

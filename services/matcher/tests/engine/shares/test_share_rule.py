@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from coldnotify_matcher.engine.shares import share_rule
-from coldnotify_matcher.engine.shares.share_rule import HandOut, ShareBounds, SharedMessage, ShareRule
+from coldnotify_matcher.engine.shares.share_rule import DeadLetter, HandOut, ShareBounds, SharedMessage, ShareRule
 from coldnotify_matcher.state_records import UnreadableState, parse_share
 from coldnotify_schemas.share_state import SHARE_FORMAT, HandOutState, ShareRecord, ShareTable, StoredHandOut
 from coldnotify_schemas.wire_pb2 import EXPIRED, RETENTION
@@ -335,7 +335,7 @@ class Owner:
         assert self.rule.base == table.base
         self.handled = handled
         self.heard: dict[str, int] = {}
-        self.letters: list[HandOut] = []
+        self.letters: list[DeadLetter] = []
         self.answers: list[tuple[Hold, list[tuple[str, int, int]]]] = []
         """These, and what is in `out`, leave when the step is durable: it may be stopped before."""
         self.out: list[HandOut] = []

@@ -6,7 +6,8 @@ Stands for: known_shares, one_share, share_reads, share_requests
 import msgspec
 import pytest
 from coldnotify_matcher.engine.channel_logs import tail
-from coldnotify_matcher.engine.shares import known_shares, share_requests
+from coldnotify_matcher.engine.shares import share_requests
+from coldnotify_matcher.engine.shares.one_share import Definition
 from coldnotify_matcher.engine.shares.share_steps import FORGOTTEN_AFTER_MS
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
@@ -224,7 +225,7 @@ def test_requests_that_come_again_change_nothing(bench: SharesBench) -> None:
     assert after.handed_out[0].attempts == 1
 
 
-def test_what_a_new_session_does_not_name_is_sent_again_under_its_number(bench: SharesBench) -> None:
+def test_a_new_session_is_sent_again_all_that_it_does_not_name(bench: SharesBench) -> None:
     bench.begin("a", session=1, prefetch=2)
     first, second = bench.send("tasks", b"1"), bench.send("tasks", b"2")
     bench.settle()
@@ -271,7 +272,7 @@ def test_keys_are_in_order_over_a_retry(bench: SharesBench) -> None:
     assert offsets(bench.handed(1)) == [second]
 
 
-def test_what_has_expired_becomes_a_notice(bench: SharesBench) -> None:
+def test_an_expired_message_becomes_a_notice(bench: SharesBench) -> None:
     bench.begin("a", session=1)
     offset = bench.send("tasks", headers=MessageHeaders(expires_at=bench.now_ms - 1))
     bench.settle()
@@ -283,7 +284,7 @@ def test_what_has_expired_becomes_a_notice(bench: SharesBench) -> None:
     assert bench.stored_share().base == offset
 
 
-def test_what_retention_has_removed_becomes_a_notice(bench: SharesBench) -> None:
+def test_removed_messages_become_one_notice(bench: SharesBench) -> None:
     bench.join("a", session=1, since=wire_pb2.SINCE_BEGINNING)
     bench.settle()
     for _ in range(3):
@@ -415,4 +416,4 @@ def test_a_share_whose_record_is_lost_goes_on_from_its_members(bench: SharesBenc
     bench.settle()
 
     share = bench.engine.state.shares.by_key[f"{PREFIX}workers/{CHANNEL}"]
-    assert (share.members, share.definition) == ({"a"}, known_shares.Definition((), 0, 0))
+    assert (share.members, share.definition) == ({"a"}, Definition((), 0, 0))
