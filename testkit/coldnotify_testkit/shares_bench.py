@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.shares.one_share import ChannelShare
+from coldnotify_matcher.engine.shares.one_share import KnownShare
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import share_hash, share_text
@@ -44,7 +44,7 @@ class SharesBench(ChannelsBench):
     def serve(self, engine: Engine, records: Mapping[str, ShareRecord]) -> None:
         """Begins to serve these shares."""
         state = engine.state
-        shares = [ChannelShare.load(key, one, state.steady_ms, applied_counts=True) for key, one in records.items()]
+        shares = [KnownShare.load(key, one, state.steady_ms, applied_counts=True) for key, one in records.items()]
         state.shares.serve(shares, state.clients.values())
 
     def join(

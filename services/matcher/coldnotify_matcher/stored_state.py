@@ -21,7 +21,7 @@ from coldnotify_streams.errors import NewerFormat
 
 from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, ProducedRecord
-from coldnotify_matcher.engine.shares.one_share import ChannelShare
+from coldnotify_matcher.engine.shares.one_share import KnownShare
 from coldnotify_matcher.generations import Generations
 from coldnotify_matcher.merged_records import Merged
 from coldnotify_matcher.record_headers import EndedByHeaders
@@ -167,7 +167,7 @@ class StoredState:
             elif (beyond := self._logs.share_beyond(key, record)) is not None:
                 self._disbelieve(self._names.shares, key, record, beyond, NOT_UNDERSTOOD)
             else:
-                shares.append(ChannelShare.load(key, record, state.steady_ms, applied_counts=counts))
+                shares.append(KnownShare.load(key, record, state.steady_ms, applied_counts=counts))
         state.shares.serve(shares, state.clients.values())
         self._shares = Merged()
         self.rewrite()

@@ -31,6 +31,7 @@ from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
+from coldnotify_matcher.engine.handing.share_steps import ShareSteps
 from coldnotify_matcher.engine.inputs.arrivals import Door
 from coldnotify_matcher.engine.inputs.evaluated_ahead import EvaluatedAhead
 from coldnotify_matcher.engine.inputs.followed_logs import FollowedLogs
@@ -44,7 +45,6 @@ from coldnotify_matcher.engine.objects.history import History
 from coldnotify_matcher.engine.objects.object_records import ObjectRecord
 from coldnotify_matcher.engine.outputs import Step
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.shares.share_steps import ShareSteps
 from coldnotify_matcher.engine.telling.conflation import Conflation
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.paging import Paging

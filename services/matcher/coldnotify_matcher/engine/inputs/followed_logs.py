@@ -10,7 +10,7 @@ from coldnotify_schemas.message_places import MessagePlace
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.whole_numbers import whole_number
 
-from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_logs.channel_log import BlockWaiter, ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import (
     Block,
     ChannelMessage,
@@ -24,7 +24,7 @@ from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.inputs.arrivals import Door
 from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.shares.one_share import ChannelShare
+from coldnotify_matcher.engine.shares.one_share import KnownShare
 from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 
 WRITTEN_EVERY_MS = 1_000
@@ -207,13 +207,13 @@ class FollowedLogs:
         self._state.count("blocks_served", len(served))
         self._on_served(log, served, now_ms)
 
-    def _on_served(self, log: ChannelLog, served: Sequence[RegisteredClient | ChannelShare], now_ms: int) -> None:
+    def _on_served(self, log: ChannelLog, served: Sequence[RegisteredClient | BlockWaiter], now_ms: int) -> None:
         clients: list[RegisteredClient] = []
         for one in served:
-            if isinstance(one, ChannelShare):
+            if isinstance(one, KnownShare):
                 one.served()
                 self._state.shares.look_at(one)
-            else:
+            elif isinstance(one, RegisteredClient):
                 clients.append(one)
         self._catching_up.on_block(log, clients, now_ms)
 

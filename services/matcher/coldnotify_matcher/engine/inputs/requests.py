@@ -10,6 +10,7 @@ from coldnotify_streams.core.partition_turns import Spent, never
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.handing.holds import Holds
 from coldnotify_matcher.engine.inputs import operating
 from coldnotify_matcher.engine.inputs.kept_opening import KeptOpening
 from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
@@ -23,7 +24,6 @@ from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
 from coldnotify_matcher.engine.inputs.superseded_opens import SupersededOpens
 from coldnotify_matcher.engine.objects.history import History
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.shares.share_requests import ShareRequests
 from coldnotify_matcher.engine.telling.conflation import Conflation
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.outcome_answers import outcome_answer
@@ -70,10 +70,8 @@ class RequestHandler:
         streams = self._streams = StreamRequests(state, paging, conflation, channels)
         filters = FilterRegistering(state)
         receiving = Receiving(state)
-        shares = ShareRequests(state)
-        registrations = self._registrations = RegistrationRequests(
-            state, index, channels, opened, streams, filters, shares
-        )
+        holds = Holds(state)
+        registrations = self._registrations = RegistrationRequests(state, index, channels, opened, streams, filters)
         self._opening = Opening(state, channels, registrations, opened, streams, KeptOpening(state, filters))
         self._opens: tuple[int, SupersededOpens] | None = None
         """The last offset of a batch that is partly handled; and its Opens."""
@@ -91,7 +89,7 @@ class RequestHandler:
             "check_digest": lambda asked: self._opening.on_check_digest(
                 asked.client, asked.session, asked.body.check_digest
             ),
-            "hold": lambda asked: shares.on_hold(*asked.where, asked.body.hold),
+            "hold": lambda asked: holds.on_hold(*asked.where, asked.body.hold),
             "receive": lambda asked: receiving.on_receive(*asked.where, asked.body.receive, asked.now_ms),
             "describe": lambda asked: describing.on_describe(*asked.where, asked.body.describe, asked.now_ms),
             "is_there": self._on_is_there,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coldnotify_schemas import wire_pb2
 
 from coldnotify_matcher.engine.interests.by_share import ClientShare
-from coldnotify_matcher.engine.shares.one_share import ChannelShare, Definition, Present
+from coldnotify_matcher.engine.shares.one_share import Definition, KnownShare, Present
 from coldnotify_matcher.engine.shares.share_rule import ShareRule
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ class KnownShares:
         """True if Kafka has the topic of shares."""
         self.served = False
         """True once everything is read that predecessors have written about shares, and sent."""
-        self.by_key: dict[str, ChannelShare] = {}
-        self._by_channel: dict[str, dict[str, ChannelShare]] = {}
-        self.due: dict[ChannelShare, None] = {}
+        self.by_key: dict[str, KnownShare] = {}
+        self._by_channel: dict[str, dict[str, KnownShare]] = {}
+        self.due: dict[KnownShare, None] = {}
         """Shares that the next step has to look at."""
         self.answers: list[tuple[EngineSession, wire_pb2.Leases]] = []
         """Answers to the Holds of this step."""
@@ -40,7 +40,7 @@ class KnownShares:
         self.to_forget: list[str] = []
         """Keys of shares that are to be forgotten with the next step."""
 
-    def __iter__(self) -> Iterator[ChannelShare]:
+    def __iter__(self) -> Iterator[KnownShare]:
         return iter(self.by_key.values())
 
     @property
@@ -48,17 +48,17 @@ class KnownShares:
         """Number of registrations of all shares."""
         return sum(len(share.members) for share in self)
 
-    def of_channel(self, key: str) -> Iterable[ChannelShare]:
+    def of_channel(self, key: str) -> Iterable[KnownShare]:
         """Returns the shares of the channel with this key."""
         return self._by_channel.get(key, {}).values()
 
-    def add(self, share: ChannelShare) -> None:
+    def add(self, share: KnownShare) -> None:
         """Add a new share."""
         self.by_key[share.key] = share
         self._by_channel.setdefault(share.channel, {})[share.key] = share
         self.due[share] = None
 
-    def drop(self, share: ChannelShare) -> None:
+    def drop(self, share: KnownShare) -> None:
         """Drop a share: its record goes with the next step."""
         del self.by_key[share.key]
         of_channel = self._by_channel[share.channel]
@@ -68,7 +68,7 @@ class KnownShares:
         self.due.pop(share, None)
         self.to_forget.append(share.key)
 
-    def look_at(self, share: ChannelShare) -> None:
+    def look_at(self, share: KnownShare) -> None:
         """Have the next step look at it."""
         self.due[share] = None
 
@@ -77,7 +77,7 @@ class KnownShares:
         for share in self.of_channel(channel) if self._by_channel else ():
             self.due[share] = None
 
-    def serve(self, shares: Iterable[ChannelShare], clients: Iterable[RegisteredClient]) -> None:
+    def serve(self, shares: Iterable[KnownShare], clients: Iterable[RegisteredClient]) -> None:
         """Begin to serve these, whose records are read, for these clients."""
         self.served = True
         for share in shares:
@@ -87,22 +87,22 @@ class KnownShares:
                 share = self.by_key.get(registered.key) or self._without_record(registered)
                 share.members.add(client.name)
 
-    def _without_record(self, registered: ClientShare) -> ChannelShare:
+    def _without_record(self, registered: ClientShare) -> KnownShare:
         rule = ShareRule(registered.position)
-        share = ChannelShare(registered.key, None, registered.epoch, rule, frozenset(registered.attributes))
+        share = KnownShare(registered.key, None, registered.epoch, rule, frozenset(registered.attributes))
         self.add(share)
         return share
 
     # --- members
 
-    def of_client(self, client: RegisteredClient) -> Iterator[ChannelShare]:
+    def of_client(self, client: RegisteredClient) -> Iterator[KnownShare]:
         """Yields the shares that a client is registered for."""
         for registered in client.shares.values():
             share = self.by_key.get(registered.key)
             if share is not None:
                 yield share
 
-    def join(self, share: ChannelShare, client: RegisteredClient, definition: Definition) -> None:
+    def join(self, share: KnownShare, client: RegisteredClient, definition: Definition) -> None:
         """Note that a client is registered for it, which says what the share is."""
         share.members.add(client.name)
         if share.definition is None:
@@ -117,7 +117,7 @@ class KnownShares:
             if share.present.pop(client.name, None) is not None:
                 share.rule.leave(client.name)
 
-    def arrive(self, share: ChannelShare, name: str, present: Present) -> None:
+    def arrive(self, share: KnownShare, name: str, present: Present) -> None:
         """Note that a member's session has said all that it holds."""
         before = share.present.get(name)
         share.present[name] = present

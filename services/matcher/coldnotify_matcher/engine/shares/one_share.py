@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from coldnotify_schemas.share_state import SHARE_FORMAT, ShareRecord
 
+from coldnotify_matcher.engine.channel_logs.channel_log import BlockWaiter
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.interests.by_channel import channel_mark
 from coldnotify_matcher.engine.shares.share_rule import HandOut, ShareRule
@@ -46,11 +47,8 @@ class UnsentHandOut(NamedTuple):
     to: Present
 
 
-class ChannelShare:
+class KnownShare(BlockWaiter):
     """The state of one share."""
-
-    session = None
-    """It stands beside clients where blocks of logs are waited for, and has no session."""
 
     def __init__(
         self,
@@ -145,7 +143,7 @@ class ChannelShare:
         )
 
     @classmethod
-    def load(cls, key: str, record: ShareRecord, steady_ms: int, *, applied_counts: bool) -> ChannelShare:
+    def load(cls, key: str, record: ShareRecord, steady_ms: int, *, applied_counts: bool) -> KnownShare:
         """Returns the share in a record. Every lease begins whole at `steady_ms`."""
         definition = Definition(tuple(record.attributes), record.since, record.at)
         rule = ShareRule.load(record.table, steady_ms, numbers_from=record.numbers_from)

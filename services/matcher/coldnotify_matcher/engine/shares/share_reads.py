@@ -5,7 +5,7 @@ from coldnotify_streams.core.partition_turns import Spent
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
-from coldnotify_matcher.engine.shares.one_share import ChannelShare
+from coldnotify_matcher.engine.shares.one_share import KnownShare
 from coldnotify_matcher.engine.shares.share_rule import SharedMessage
 
 AT_ONCE = 128
@@ -17,7 +17,7 @@ def is_ready(log: ChannelLog) -> bool:
     return log.read >= log.position
 
 
-def read_on(share: ChannelShare, log: ChannelLog, spent: Spent) -> int | None:
+def read_on(share: KnownShare, log: ChannelLog, spent: Spent) -> int | None:
     """Tell the share's rule of further messages. Returns the offset whose block has to be read first; None: none."""
     rule, end = share.rule, log.position
     while rule.wants_more and rule.read + 1 < end:
@@ -56,7 +56,7 @@ def read_on(share: ChannelShare, log: ChannelLog, spent: Spent) -> int | None:
     return None
 
 
-def _take(share: ChannelShare, messages: list[ChannelMessage]) -> None:
+def _take(share: KnownShare, messages: list[ChannelMessage]) -> None:
     rule = share.rule
     for message in messages:
         if not rule.wants_more:
@@ -71,7 +71,7 @@ class NotThere(Exception):
     """The log does not have the message any more, or nobody can read it."""
 
 
-def message_at(share: ChannelShare, log: ChannelLog, offset: int) -> ChannelMessage | None:
+def message_at(share: KnownShare, log: ChannelLog, offset: int) -> ChannelMessage | None:
     """Returns the share's message at this offset; None: its block has to be read first. Raises NotThere."""
     if offset >= log.tail.start:
         found = log.tail.following(share.channel, offset - 1, 1)

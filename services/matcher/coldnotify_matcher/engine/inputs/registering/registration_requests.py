@@ -18,6 +18,7 @@ from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
 from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
 from coldnotify_matcher.engine.inputs.registering.name_registering import NameRegistering
 from coldnotify_matcher.engine.inputs.registering.query_registering import QueryRegistering
+from coldnotify_matcher.engine.inputs.registering.share_registering import ShareRegistering
 from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
 from coldnotify_matcher.engine.interests.kinds import (
     KINDS,
@@ -30,7 +31,6 @@ from coldnotify_matcher.engine.interests.kinds import (
 )
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.shares.share_requests import ShareRequests
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.paging import PAGE_BYTES_MAX
@@ -63,9 +63,8 @@ class RegistrationRequests:
         opened: OpenedAnswers,
         streams: StreamRequests,
         filters: FilterRegistering,
-        shares: ShareRequests,
     ) -> None:
-        self._shares = shares
+        self._shares = ShareRegistering(state)
         self._state = state
         self._channels = channels
         self._opened = opened

@@ -1,14 +1,14 @@
 """Shares in an engine: what members are handed, when, and what is durable by then.
 
-Stands for: known_shares, one_share, share_reads, share_requests
+Stands for: holds, known_shares, one_share, share_reads, share_registering
 """
 
 import msgspec
 import pytest
 from coldnotify_matcher.engine.channel_logs import tail
-from coldnotify_matcher.engine.shares import share_requests
+from coldnotify_matcher.engine.handing.share_steps import FORGOTTEN_AFTER_MS
+from coldnotify_matcher.engine.inputs.registering import share_registering
 from coldnotify_matcher.engine.shares.one_share import Definition
-from coldnotify_matcher.engine.shares.share_steps import FORGOTTEN_AFTER_MS
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.matcher_state import FORMAT_WITH_SHARES, RegistrationsRecord
@@ -61,7 +61,7 @@ def test_the_first_member_defines_the_share(bench: SharesBench) -> None:
 
 
 def test_a_share_is_refused_for_its_name_or_a_limit(bench: SharesBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share_requests, "SHARES_MAX", 1)
+    monkeypatch.setattr(share_registering, "SHARES_MAX", 1)
     bench.join("a", session=1, share="a/b")
     bench.join("b", session=2)
     bench.join("c", session=3, share="another")
@@ -70,7 +70,7 @@ def test_a_share_is_refused_for_its_name_or_a_limit(bench: SharesBench, monkeypa
     assert name.startswith("share: ")
     assert many.startswith("share: at most 1 shares")
 
-    monkeypatch.setattr(share_requests, "MEMBERS_MAX", 1)
+    monkeypatch.setattr(share_registering, "MEMBERS_MAX", 1)
     bench.join("d", session=4)
     bench.settle()
     assert refusals(bench)[0].startswith("share: at most 1 members")

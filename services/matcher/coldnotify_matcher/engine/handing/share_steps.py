@@ -15,7 +15,7 @@ from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.shares.one_share import ChannelShare, UnsentHandOut
+from coldnotify_matcher.engine.shares.one_share import KnownShare, UnsentHandOut
 from coldnotify_matcher.engine.shares.share_reads import NotThere, is_ready, message_at, read_on
 from coldnotify_matcher.engine.shares.share_rule import DeadLetter
 from coldnotify_matcher.engine.writing.client_records import null_of
@@ -58,7 +58,7 @@ class ShareSteps:
             if looked is not None:
                 self._look_at(looked, now_ms)
 
-    def _look_at(self, share: ChannelShare, now_ms: int) -> None:
+    def _look_at(self, share: KnownShare, now_ms: int) -> None:
         """Look at a share in its turn: what it has read is stored now and then, and it is forgotten without members."""
         shares, clocks = self._state.shares, self._state.rules.clocks
         shares.look_at(share)
@@ -72,7 +72,7 @@ class ShareSteps:
             self.drop(share)
             self._state.count("shares_forgotten")
 
-    def drop(self, share: ChannelShare) -> None:
+    def drop(self, share: KnownShare) -> None:
         """Forget a share: who holds something of it hears that it is lost."""
         log = self._log_of(share)
         if log is not None and share.waits_for is not None:
@@ -115,10 +115,10 @@ class ShareSteps:
                 )
         self._entries.clear()
 
-    def _log_of(self, share: ChannelShare) -> ChannelLog | None:
+    def _log_of(self, share: KnownShare) -> ChannelLog | None:
         return self._state.channel_logs.get(self._state.rules.retentions.of(share.domain))
 
-    def _take_step(self, share: ChannelShare, now_ms: int) -> None:
+    def _take_step(self, share: KnownShare, now_ms: int) -> None:
         state, shares = self._state, self._state.shares
         log, steady_ms = self._log_of(share), state.steady_ms
         if log is not None and share.epoch != log.epoch:
@@ -140,7 +140,7 @@ class ShareSteps:
         if share.letters:
             shares.look_at(share)
 
-    def _hand_out(self, share: ChannelShare, log: ChannelLog, now_ms: int) -> list[int]:
+    def _hand_out(self, share: KnownShare, log: ChannelLog, now_ms: int) -> list[int]:
         """Hand out what may be. Returns the offset whose block has to be read before the others."""
         rule, steady_ms = share.rule, self._state.steady_ms
         handed, wanted = 0, None
@@ -155,7 +155,7 @@ class ShareSteps:
             if not some or handed >= HANDED_A_STEP_MAX:
                 return [] if wanted is None else [wanted]
 
-    def _send(self, share: ChannelShare, log: ChannelLog, now_ms: int) -> list[int]:
+    def _send(self, share: KnownShare, log: ChannelLog, now_ms: int) -> list[int]:
         """Send what was handed out. Returns the offsets whose blocks have to be read first."""
         wanted, told, bytes_ = [], 0, 0
         for offset, (handed, to) in list(share.sends.items()):
@@ -193,7 +193,7 @@ class ShareSteps:
             self._state.count("handed_out", told)
         return sorted(wanted)
 
-    def _write_letters(self, share: ChannelShare, log: ChannelLog) -> list[int]:
+    def _write_letters(self, share: KnownShare, log: ChannelLog) -> list[int]:
         """Write the dead letters of messages that nobody is handed any more. Returns the offsets whose blocks have to
         be read first."""
         wanted = []
@@ -214,7 +214,7 @@ class ShareSteps:
         return wanted
 
     def _write_letter(
-        self, share: ChannelShare, log: ChannelLog, letter: DeadLetter, message: ChannelMessage | None
+        self, share: KnownShare, log: ChannelLog, letter: DeadLetter, message: ChannelMessage | None
     ) -> None:
         channel = f"{share.group_key}/{dead_letters_channel(share.channel_name, share.name)}"
         why = "missed" if letter.reason else "rejected" if letter.rejected else "attempts"
@@ -234,7 +234,7 @@ class ShareSteps:
         )
         self._outbox.write(record)
 
-    def _write(self, share: ChannelShare, steady_ms: int) -> None:
+    def _write(self, share: KnownShare, steady_ms: int) -> None:
         value = _encode(share.record(self._state.generation, steady_ms))
         topic = self._state.rules.topics.shares
         self._outbox.write(ProducedRecord(topic, self._state.partition, share.key.encode(), value))
