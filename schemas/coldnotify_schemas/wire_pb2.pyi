@@ -356,16 +356,18 @@ class Hold(_message.Message):
     def __init__(self, number: _Optional[int] = ..., all: _Optional[bool] = ..., shares: _Optional[_Iterable[_Union[HeldShare, _Mapping]]] = ...) -> None: ...
 
 class HeldShare(_message.Message):
-    __slots__ = ("share", "messages", "lease_s", "prefetch")
+    __slots__ = ("share", "messages", "lease_s", "prefetch", "closed")
     SHARE_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
     PREFETCH_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
     share: int
     messages: _containers.RepeatedCompositeFieldContainer[HeldMessage]
     lease_s: int
     prefetch: int
-    def __init__(self, share: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[HeldMessage, _Mapping]]] = ..., lease_s: _Optional[int] = ..., prefetch: _Optional[int] = ...) -> None: ...
+    closed: bool
+    def __init__(self, share: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[HeldMessage, _Mapping]]] = ..., lease_s: _Optional[int] = ..., prefetch: _Optional[int] = ..., closed: _Optional[bool] = ...) -> None: ...
 
 class HeldMessage(_message.Message):
     __slots__ = ("offset", "hand_out", "state", "after_s")

@@ -166,6 +166,7 @@ export const HELD_SHARE = {
   messages: { number: 2, type: HELD_MESSAGE, label: "repeated" },
   leaseS: { number: 3, type: "uint32" },
   prefetch: { number: 4, type: "uint32" },
+  closed: { number: 5, type: "bool" },
 } as const satisfies Table;
 
 export const HOLD = {

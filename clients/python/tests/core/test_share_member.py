@@ -152,8 +152,11 @@ def test_nothing_is_held_without_a_callback() -> None:
     bench.client.application.subscribe(SHARE, CALLBACK)
     assert bench.hold().all
     bench.client.application.unsubscribe(SHARE, CALLBACK)
+    assert [(one.closed, one.prefetch) for one in bench.hold().shares] == [(True, 0)]
     bench.later(100)
     assert bench.holds_now() == []
+    bench.client.application.subscribe(SHARE, CALLBACK)
+    assert [(one.closed, one.prefetch) for one in bench.hold().shares] == [(False, 1)]
 
 
 def test_a_callback_begins_only_once_that_is_written(bench: MemberBench) -> None:
@@ -454,6 +457,7 @@ def test_bye_gives_back_what_waits_and_says_what_is_done(bench: MemberBench) -> 
     bench.hand(7)
     (hold,) = bench.holds_now()
     assert said(hold) == {6: (1, BACK, 0), 7: (1, BACK, 0)}
+    assert hold.shares[0].closed  # else the owner would hand out the same again and again
     bench.done(first)
     bench.later(0)
     frames = bench.out()

@@ -111,6 +111,8 @@ class ShareMember:
         self._lost: deque[ShareJob] = deque(maxlen=HELD_MAX)
         self._changed: dict[LeaseKey, None] = {}
         """The leases that a Hold is to say something new of."""
+        self._closing: set[int] = set()
+        """Hashes of shares that the next Hold closes: nothing more of them is to be handed out."""
         self._looks_at = NEVER
         """No lease ends before."""
         self._holds = SaidHolds()
@@ -167,6 +169,7 @@ class ShareMember:
         share = self._share_of(interest)
         share.subscribers.discard(subscriber)
         if not share.subscribers:
+            self._closing.add(share.interest.hash)
             self._give_back_waiting(share.interest.hash)
 
     def subscribe_missed(self, interest: ShareInterest, subscriber: int) -> None:
@@ -274,13 +277,14 @@ class ShareMember:
         """Returns what is to be said now, or None. It leaves at once; `written` follows."""
         self._begin_next(now)
         members = self._members()
-        if not members and not self._leases:
+        if not members and not self._leases and not self._closing:
             return None
         whole = self._all or self._hold_at <= now
-        if not whole and (not self._changed or self._holds.unanswered >= UNANSWERED_MAX):
+        news = self._changed or self._closing
+        if not whole and (not news or self._holds.unanswered >= UNANSWERED_MAX):
             return None
         said = self._leases if whole else {key: self._leases[key] for key in self._changed if key in self._leases}
-        if not whole and not said:
+        if not whole and not said and not self._closing:
             self._changed.clear()
             return None
         hold = self._hold_of([*said.values()][:HELD_MAX], members, now, all_=self._all)
@@ -308,6 +312,9 @@ class ShareMember:
             kept = share.kept
             hash_ = share.interest.hash
             said[hash_] = wire.HeldShare(share=hash_, lease_s=kept.lease_s, prefetch=kept.prefetch)
+        for hash_ in [*self._closing][: OBJECTS_PER_FRAME_MAX - len(said)]:
+            said.setdefault(hash_, wire.HeldShare(share=hash_, closed=True))
+            self._closing.discard(hash_)
         named: dict[LeaseKey, tuple[int, LeaseState]] = {}
         for lease in leases:
             if lease.state is LeaseState.BEGUN and lease.is_lost:
@@ -315,7 +322,7 @@ class ShareMember:
             key = lease.key
             if key.share not in said and len(said) >= OBJECTS_PER_FRAME_MAX:
                 continue
-            held = said.setdefault(key.share, wire.HeldShare(share=key.share))
+            held = said.setdefault(key.share, wire.HeldShare(share=key.share, closed=True))
             held.messages.add(
                 offset=key.offset, hand_out=lease.hand_out, state=lease.state.value, after_s=lease.after_s
             )
@@ -411,6 +418,7 @@ class ShareMember:
 
     def stop(self) -> None:
         """Begins no further callback, and gives back what waits for one."""
+        self._closing |= {one.interest.hash for one in self._members()}
         self._stopping = True
         for lease in self._leases.values():
             if lease.state is LeaseState.WAITS:
