@@ -75,6 +75,7 @@ class SharesBench(ChannelsBench):
         number: int = 1,
         held: Iterable[tuple[int, int, HeldState] | tuple[int, int, HeldState, int]] = (),
         first: bool = False,
+        closed: bool = False,
         prefetch: int = 1,
         lease_s: int = LEASE_S,
         hash_: int = HASH,
@@ -82,6 +83,7 @@ class SharesBench(ChannelsBench):
         """A client says what it holds: (offset, hand-out, state, and the seconds of a retry). `first`: in its
         session, with its terms."""
         said = wire_pb2.HeldShare(share=hash_, lease_s=lease_s if first else 0, prefetch=prefetch if first else 0)
+        said.closed = closed
         for offset, hand_out, state, *after_s in held:
             said.messages.add(offset=offset, hand_out=hand_out, state=state, after_s=sum(after_s))
         self.request(session, client, hold=wire_pb2.Hold(number=number, all=first, shares=[said]))

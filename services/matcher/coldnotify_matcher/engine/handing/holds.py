@@ -69,6 +69,9 @@ class Holds:
     ) -> int:
         """Note that a member is there, and has answered. Returns the number of messages that it may have at once."""
         shares, before = self._state.shares, share.present.get(name)
+        if said.closed:
+            shares.close(share, name)
+            return 0
         if said.prefetch:
             prefetch, lease_s = min(said.prefetch, max(room, 1)), said.lease_s
         elif before is not None and before.session is session:

@@ -114,8 +114,7 @@ class KnownShares:
     def pause(self, client: RegisteredClient) -> None:
         """Note that a client's session is over: it is handed nothing, and keeps what it holds."""
         for share in self.of_client(client):
-            if share.present.pop(client.name, None) is not None:
-                share.rule.leave(client.name)
+            self.close(share, client.name)
 
     def arrive(self, share: KnownShare, name: str, present: Present) -> None:
         """Note that a member's session has said all that it holds."""
@@ -123,6 +122,11 @@ class KnownShares:
         share.present[name] = present
         if before is None or before[2:] != present[2:] or before.session is not present.session:
             share.rule.join(name, present.prefetch, present.lease_s * 1_000)
+
+    def close(self, share: KnownShare, name: str) -> None:
+        """Note that a member takes no more: it keeps what it holds."""
+        if share.present.pop(name, None) is not None:
+            share.rule.leave(name)
 
     def give_back_all(self, client: RegisteredClient, offset: int, steady_ms: int) -> None:
         """Give back all that a client holds, which says in the request at this offset that it goes."""

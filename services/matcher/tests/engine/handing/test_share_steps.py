@@ -93,6 +93,23 @@ def test_nothing_of_shares_is_offered_without_their_topic_or_by_an_old_gateway(b
 # --- handing out
 
 
+def test_a_member_that_closes_the_share_keeps_what_it_holds_and_is_handed_nothing_more(bench: SharesBench) -> None:
+    bench.begin("a", session=1, prefetch=2)
+    first = bench.send("tasks", b"1")
+    second = bench.send("tasks", b"2")
+    bench.settle()
+    assert offsets(bench.handed(1)) == [first, second]
+
+    bench.hold("a", session=1, number=2, held=[(first, 1, HELD_BEGUN), (second, 1, HELD_BACK)], closed=True)
+    bench.settle()
+    assert bench.handed(1) == []
+    bench.begin("b", session=2)
+    assert bench.handed(2) == [Handed(second, 2, 0, 1, payload=b"2")]
+    bench.hold("a", session=1, number=3, held=[(first, 1, HELD_DONE)], closed=True)
+    bench.settle()
+    assert bench.leases(1)[-1] == (3, [])
+
+
 def test_each_message_is_handed_to_one_member_that_has_said_a_hold(bench: SharesBench) -> None:
     bench.join("a", session=1)
     bench.begin("b", session=2)
