@@ -10,7 +10,7 @@ from coldnotify_schemas.interests import check_attributes
 from coldnotify_schemas.mqtt.kept_properties import kept_headers, read_kept
 from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.priority import HIGH_VALUE, PRIORITY_HEADER, priority_header
-from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
+from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX, MESSAGE_KEY_BYTES_MAX
 from coldnotify_schemas.records import MOVED_HEADER, VERSION_MAX, InvalidRecord
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.whole_numbers import whole_number
@@ -26,8 +26,8 @@ TIME_HEADER = "time"
 """The publisher's own time, Unix ms, as decimal digits."""
 KEY_HEADER = "key"
 """Members of a share are handed messages with one key in their order."""
-KEY_BYTES_MAX = 64
-"""Limit on a message's key, as UTF-8."""
+WHY_HEADER, OFFSET_HEADER = "why", "offset"
+"""Of a dead letter: the reason, and the offset of the message that it was."""
 
 
 class Retention(Enum):
@@ -93,6 +93,8 @@ class MessageHeaders(NamedTuple):
     """Headers of such properties that say nothing."""
     key: str = ""
     """Members of a share are handed messages with one key in their order; empty: it has none."""
+    letter: bool = False
+    """True if it says the offset and the reason of a dead letter: no other record may be in a channel of these."""
 
 
 NO_HEADERS = MessageHeaders()
@@ -138,7 +140,8 @@ def parse_message_headers(headers: Iterable[tuple[str, bytes | None]]) -> Messag
             moved=said.get(MOVED_HEADER),
             properties=properties,
             passed_over=passed_over,
-            key=check_key(_text(KEY_HEADER, said.get(KEY_HEADER, b""))),
+            key=check_message_key(_text(KEY_HEADER, said.get(KEY_HEADER, b""))),
+            letter=bool(said.get(WHY_HEADER)) and _is_of_letter(said),
         )
     except InvalidName as error:
         raise InvalidRecord(str(error)) from None
@@ -152,11 +155,11 @@ def check_id(id_: str) -> str:
     return id_
 
 
-def check_key(key: str) -> str:
+def check_message_key(key: str) -> str:
     """A message's key, if it can be one. Raises InvalidRecord."""
     size = len(key.encode(errors="replace"))
-    if size > KEY_BYTES_MAX:
-        raise InvalidRecord(f"key: has {size} bytes (at most {KEY_BYTES_MAX} are allowed)")
+    if size > MESSAGE_KEY_BYTES_MAX:
+        raise InvalidRecord(f"key: has {size} bytes (at most {MESSAGE_KEY_BYTES_MAX} are allowed)")
     return key
 
 
@@ -172,6 +175,11 @@ def _text(header: str, value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise InvalidRecord(f"{header}: is not UTF-8") from None
+
+
+def _is_of_letter(said: Mapping[str, bytes]) -> bool:
+    offset = said.get(OFFSET_HEADER, b"")
+    return whole_number(offset) is not None and said.get(ID_HEADER, b"").endswith(b"/" + offset)
 
 
 def _number(header: str, value: bytes | None) -> int | None:

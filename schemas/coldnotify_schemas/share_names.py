@@ -34,3 +34,10 @@ def dead_letters_channel(channel: str, share: str) -> str:
 def dead_letter_id(share: str, offset: int) -> str:
     """Returns the id of the dead letter of the message at this offset: written twice, it is told once."""
     return f"{share}/{offset}"
+
+
+def check_no_dead_letters(channel: str) -> str:
+    """Returns the name of a channel that anybody may send to. Raises InvalidName for one that takes dead letters."""
+    if channel.endswith(DEAD_LETTERS_SUFFIX):
+        raise InvalidName(f"channel: {channel[:80]!r} takes dead letters, which matchers alone send")
+    return channel

@@ -8,6 +8,7 @@ from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
 from coldnotify_schemas.share_names import (
     HELD_MAX,
     SHARE_CHARS_MAX,
+    check_no_dead_letters,
     check_share,
     dead_letter_id,
     dead_letters_channel,
@@ -53,3 +54,9 @@ def test_a_registration_names_share_channel_and_attributes() -> None:
 def test_a_channel_of_a_share_has_no_zero_byte() -> None:
     with pytest.raises(InvalidName, match="channel: "):
         by_share("workers", "tasks\x00b")
+
+
+def test_nobody_else_sends_to_a_channel_of_dead_letters() -> None:
+    assert check_no_dead_letters("a.dead/b") == "a.dead/b"
+    with pytest.raises(InvalidName, match=r"channel: 'tasks\.workers\.dead' takes dead letters"):
+        check_no_dead_letters(dead_letters_channel("tasks", "workers"))

@@ -63,7 +63,7 @@ class FromClient:
                 session.use_names()
                 return []
             case "bye":
-                return [Finish(session.peer), *self._connections.remove(session, now_s)]
+                return [Finish(session.peer), *self._connections.remove(session, now_s, bye=True)]
             case "hello":
                 raise Violation(CloseCode.PROTOCOL_ERROR, "hello: came a second time")
             case _:

@@ -253,15 +253,15 @@ class RequestMaker:
         """Returns an id that no other message has. `number`: of the publish in its session."""
         return f"{self._id:016x}.{session.number}.{number}"
 
-    def leave(self, session: Identified) -> Output:
-        """Makes a Leave for a session that has ended."""
+    def leave(self, session: Identified, *, bye: bool = False) -> Output:
+        """Makes a Leave for a session that has ended. `bye`: its client has said so."""
         # Before the Opened the client's offset may belong to another epoch.
         objects = session.objects
         expiry_s = None if session.device is None else session.device.expiry_s
         will = WILL_UNSAID if session.device is None else session.device.leaves_will
-        said = Leave(expiry_s=expiry_s, will=will)
+        said = Leave(expiry_s=expiry_s, will=will, bye=bye)
         if session.opened:
-            said = Leave(complete=or_none(objects.acked), epoch=objects.epoch, expiry_s=expiry_s, will=will)
+            said = Leave(complete=or_none(objects.acked), epoch=objects.epoch, expiry_s=expiry_s, will=will, bye=bye)
         channels = session.channels
         if channels is not None and session.opened and channels.acked != NONE:
             said.streams.add(log=channels.log or 0, epoch=channels.epoch, complete=channels.acked)

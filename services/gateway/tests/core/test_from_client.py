@@ -84,7 +84,7 @@ def test_bye_is_the_end_and_says_what_was_acknowledged(bench):
     wire = bench.live(complete=9)
     bench.say(wire, ack(9), bye(), ping())
     (request,) = bench.take_requests("leave")
-    assert request.leave.complete == 9
+    assert (request.leave.complete, request.leave.bye) == (9, True)
     assert wire.kinds() == []
     assert wire.finished
 

@@ -5,7 +5,7 @@ from itertools import islice
 
 import msgspec
 from coldnotify_schemas import internal_pb2, wire_pb2
-from coldnotify_schemas.channels import MessageHeaders, message_headers
+from coldnotify_schemas.channels import OFFSET_HEADER, WHY_HEADER, MessageHeaders, message_headers
 from coldnotify_schemas.share_names import dead_letter_id, dead_letters_channel
 from coldnotify_schemas.wire_pb2 import RETENTION
 
@@ -224,7 +224,11 @@ class ShareSteps:
             key="" if message is None else message.order_key,
             properties=b"" if message is None else message.properties,
         )
-        said = [("why", why.encode()), ("attempts", b"%d" % letter.attempts), ("offset", b"%d" % letter.offset)]
+        said = [
+            (WHY_HEADER, why.encode()),
+            ("attempts", b"%d" % letter.attempts),
+            (OFFSET_HEADER, b"%d" % letter.offset),
+        ]
         if letter.holder:
             said.append(("holder", letter.holder.encode()))
         topic = log.retention.topic(self._state.rules.topics)

@@ -12,6 +12,7 @@ from coldnotify_matcher.engine.shares.one_share import Definition
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.matcher_state import FORMAT_WITH_SHARES, RegistrationsRecord
+from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.wire_pb2 import HELD_BACK, HELD_BEGUN, HELD_DONE, HELD_REJECTED, HELD_WAITS
 from coldnotify_testkit.channels_bench import TOPICS
 from coldnotify_testkit.engine_bench import PREFIX
@@ -396,6 +397,15 @@ def test_a_rejected_message_is_dead_at_once_and_stays_so_until_its_letter_is_dur
     bench.settle()
     assert [headers["id"] for _, _, headers in letters(bench)] == [b"workers/%d" % offset] * 2
     assert bench.stored_share().base == offset
+
+
+def test_nobody_else_writes_to_a_channel_of_dead_letters(bench: SharesBench) -> None:
+    bench.send("tasks.workers.dead", headers=MessageHeaders(id="workers/1"))
+    bench.send("tasks.workers.dead", headers=MessageHeaders(id="workers/1", letter=True))
+    bench.settle()
+
+    (rejected,) = bench.rejected
+    assert dict(rejected.headers)[REASON_HEADER] == b"channel: takes dead letters, which matchers alone send"
 
 
 # --- forgetting
