@@ -27,7 +27,7 @@ TIME_HEADER = "time"
 KEY_HEADER = "key"
 """Members of a share are handed messages with one key in their order."""
 WHY_HEADER, OFFSET_HEADER = "why", "offset"
-"""Of a dead letter: the reason, and the offset of the message that it was."""
+"""A dead letter says in these its reason, and the offset of the message that it was."""
 
 
 class Retention(Enum):
