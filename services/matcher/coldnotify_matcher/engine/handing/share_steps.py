@@ -23,6 +23,9 @@ from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 
 HANDED_A_STEP_MAX = 1_000
 """Messages of one share that one step hands out: its record is written once for all of them."""
+STEP_BYTES_MAX = 1024 * 1024
+"""Size of messages of one share that one step sends, or writes as dead letters, at least one of them: the next step goes
+on."""
 HANDED_BYTES_MAX = 128 * 1024
 """Size of messages that one item holds, unless it holds one alone."""
 LOOKED_AT_A_TICK = 32
@@ -159,6 +162,9 @@ class ShareSteps:
         """Send what was handed out. Returns the offsets whose blocks have to be read first."""
         wanted, told, bytes_ = [], 0, 0
         for offset, (handed, to) in list(share.sends.items()):
+            if bytes_ > STEP_BYTES_MAX:
+                self._state.shares.look_at(share)
+                break
             is_held = share.rule.is_held(handed.member, offset, handed.number)
             present = share.present.get(handed.member)
             if not is_held or present is None or present.session is not to.session:
@@ -196,8 +202,10 @@ class ShareSteps:
     def _write_letters(self, share: KnownShare, log: ChannelLog) -> list[int]:
         """Write the dead letters of messages that nobody is handed any more. Returns the offsets whose blocks have to
         be read first."""
-        wanted = []
+        wanted, bytes_ = [], 0
         for letter in islice(share.rule.dying(), HANDED_A_STEP_MAX):
+            if bytes_ > STEP_BYTES_MAX:
+                break  # those that are written have it looked at again
             message: ChannelMessage | None = None
             if not letter.reason:
                 try:
@@ -209,6 +217,7 @@ class ShareSteps:
                     wanted.append(letter.offset)
                     continue
             self._write_letter(share, log, letter, message)
+            bytes_ += 0 if message is None else len(message.payload)
             share.letters.append(letter.offset)
             self._state.count("dead_letters")
         return wanted

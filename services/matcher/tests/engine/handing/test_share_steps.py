@@ -6,6 +6,7 @@ Stands for: holds, known_shares, one_share, share_reads, share_registering
 import msgspec
 import pytest
 from coldnotify_matcher.engine.channel_logs import tail
+from coldnotify_matcher.engine.handing import share_steps
 from coldnotify_matcher.engine.handing.share_steps import FORGOTTEN_AFTER_MS
 from coldnotify_matcher.engine.inputs.registering import share_registering
 from coldnotify_matcher.engine.shares.one_share import Definition
@@ -349,6 +350,17 @@ def test_a_log_that_was_made_anew_begins_with_other_numbers(bench: SharesBench) 
     assert bench.leases(1)[-1] == (2, [offset])
     (handed,) = bench.handed(1)
     assert (handed.payload, handed.hand_out) == (b"new", 1_000_001)
+
+
+def test_large_messages_go_in_several_steps(bench: SharesBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_steps, "STEP_BYTES_MAX", 100)
+    bench.begin("a", session=1, prefetch=10)
+    sent = [bench.send("tasks", b"x" * 60) for _ in range(5)]
+    bench.read()
+    bench.step()
+    assert offsets(bench.handed(1)) == sent[:2]
+    bench.settle()
+    assert offsets(bench.handed(1)) == sent[2:]
 
 
 # --- dead letters
