@@ -24,8 +24,7 @@ from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 HANDED_A_STEP_MAX = 1_000
 """Messages of one share that one step hands out: its record is written once for all of them."""
 STEP_BYTES_MAX = 1024 * 1024
-"""Size of messages of one share that one step sends, or writes as dead letters, at least one of them: the next step goes
-on."""
+"""Size of messages of one share that one step sends, or writes as dead letters; at least one. The next step goes on."""
 HANDED_BYTES_MAX = 128 * 1024
 """Size of messages that one item holds, unless it holds one alone."""
 LOOKED_AT_A_TICK = 32
