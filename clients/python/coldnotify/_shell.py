@@ -418,6 +418,7 @@ class NotifyShell:
         to: Iterable[str] = (),
         expires_at: int | None = None,
         priority: str | None = None,
+        key: str | None = None,
         acknowledged: Literal[True] = True,
     ) -> Publication: ...
     @overload
@@ -430,6 +431,7 @@ class NotifyShell:
         to: Iterable[str] = (),
         expires_at: int | None = None,
         priority: str | None = None,
+        key: str | None = None,
         acknowledged: bool,
     ) -> Publication | None: ...
     def send(
@@ -441,11 +443,13 @@ class NotifyShell:
         to: Iterable[str] = (),
         expires_at: int | None = None,
         priority: str | None = None,
+        key: str | None = None,
         acknowledged: bool = True,
     ) -> Publication | None:
         """Sends a message to a channel of this client's group, in the same way. `payload`: bytes, or any JSON value.
         `id`: None: a new one; a repeat has the same. `to`: only subscriptions with one of these attributes are told it.
-        `priority`: "high" moves what waits of this channel for a client in front of what waits of others.
+        `priority`: "high" moves what waits of this channel for a client in front of what waits of others. `key`: of
+        messages with one key, members of a share are handed one after the other, in order.
         """
         identity = self._identity
         outgoing = message_of(
@@ -457,6 +461,7 @@ class NotifyShell:
             to=to,
             expires_at=expires_at,
             priority=priority,
+            key=key,
         )
         return self._publish(outgoing, acknowledged=acknowledged)
 

@@ -207,7 +207,7 @@ def test_keys_keep_their_order_also_over_a_retry() -> None:
             notify.channel("tasks", share="workers", lease_s=3).subscribe(work)
         assert until(lambda: begun(service))
         for number in range(4):
-            service.send(*ME, "tasks", number, key="lamp")
+            second.send("tasks", number, key="lamp").wait(LIMIT_S)
         assert until(lambda: len(told) == 4)
     assert told == [0, 1, 2, 3]
 
