@@ -302,3 +302,27 @@ def test_a_task_that_fails_ten_times_is_a_dead_letter(fresh_kafka: EmbeddedBroke
     assert history.tasks("fails") == ["bad"] * 10, str(history)
     assert [one.attempts for one in history.events if one.what == "fails"] == list(range(10))
     assert (letters[0].payload, str(letters[0].id).partition("/")[0]) == ("bad", "workers")
+
+
+def test_the_command_line_is_a_worker_too(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    history, tasks = History(), Tasks(fresh_kafka.bootstrap)
+    with (
+        MatcherProcess(fresh_kafka.bootstrap, tmp_path / "matcher.log") as matcher,
+        GatewayProcess(fresh_kafka.bootstrap) as gateway,
+    ):
+        matcher.wait_serving()
+        command = [sys.executable, "-m", "coldnotify_cli.main", "watch", DOMAIN, GROUP, "looks", "--channel", "tasks"]
+        command += ["--share", "workers", "--since", "oldest", "--ack", "--gateway", f"127.0.0.1:{gateway.port}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
+            assert watch.stdout is not None
+            try:
+                tasks.send("first")
+                line = watch.stdout.readline()
+            finally:
+                watch.terminate()
+        assert line.split()[0] == "tasks"
+        assert line.endswith('"first"\n')
+        with at_work(Worker("a", history, [gateway.port])):
+            tasks.send("second")
+            wait_for(lambda: "second" in history.tasks("ends"), "the next task")
+    assert history.tasks("begins") == ["second"], str(history)
