@@ -35,6 +35,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import NamedTuple
 
 from coldnotify_schemas.share_state import (
@@ -101,6 +102,19 @@ class DeadLetter(NamedTuple):
     reason: int = 0
     """As in HandOut, as is the next one."""
     through: int = -1
+
+
+class Holding(NamedTuple):
+    """A message that was handed out and is not settled."""
+
+    offset: int
+    number: int
+    attempts: int
+    state: HandOutState
+    member: str
+    """Its holder; empty: nobody has it."""
+    ends_ms: int
+    """The end of its lease; while it waits, the time from which on it may be handed out."""
 
 
 class HandOut(NamedTuple):
@@ -719,6 +733,29 @@ class ShareRule:
             if not self._holders[member]:
                 del self._holders[member]
                 self._member_bytes -= len(member) + _MEMBER_BYTES
+
+    @property
+    def waiting(self) -> int:
+        """Number of known messages that nobody has, and that are not settled."""
+        return len(self._open) - sum(map(len, self._in_hand.values()))
+
+    @property
+    def held(self) -> int:
+        """Number of messages that members have."""
+        return sum(map(len, self._in_hand.values()))
+
+    @property
+    def oldest(self) -> int | None:
+        """The offset of the first known message that is not settled; None: there is none."""
+        return self._open[0] if self._open else None
+
+    def holdings(self, count_max: int) -> list[Holding]:
+        """Returns what was handed out and is not settled: the first ones, in order."""
+        handed = (self._deliveries[offset] for offset in self._open if self._deliveries[offset].number)
+        return [
+            Holding(one.offset, one.number, one.attempts, one.state, one.member if one.is_held else "", one.ends_ms)
+            for one in islice(handed, count_max)
+        ]
 
     def take_changed(self) -> bool:
         """Returns true if a record of now would say something else of what was handed out than at the last call."""
