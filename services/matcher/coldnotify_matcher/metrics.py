@@ -264,6 +264,18 @@ BLOCKS_WANTED = Gauge(
     "coldnotify_matcher_blocks_wanted",
     "Blocks of channels' topics that sessions wait for, in all partitions served; they are read one after the other",
 )
+SHARE_MESSAGES = Gauge(
+    "coldnotify_matcher_share_messages",
+    "Messages of shares that are not settled, in all partitions served: held by a member, or waiting, as far as shares "
+    "have looked ahead",
+    ("state",),
+)
+for _state in ("held", "waiting"):
+    SHARE_MESSAGES.labels(_state)
+SHARE_OLDEST_SECONDS = Gauge(
+    "coldnotify_matcher_share_oldest_seconds",
+    "Age of the oldest message of a share that is not settled, among all shares of all partitions served",
+)
 PARTITIONS = Gauge("coldnotify_matcher_partitions", "Partitions that all matchers together must serve")
 PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions served by this matcher")
 RELOADS = Counter(

@@ -137,10 +137,6 @@ def show_message(message: ChannelMessage) -> dict[str, Any]:
 def _show_share(partition: MatcherPartition, share: KnownShare, log: ChannelLog | None) -> dict[str, Any]:
     """Returns one share of a channel: who holds what, for how long, and what waits."""
     rule, steady_ms = share.rule, partition.engine.state.steady_ms
-    oldest_ms = None
-    if log is not None and rule.oldest is not None and rule.oldest >= log.tail.start:
-        found = log.tail.following(share.channel, rule.oldest - 1, 1)
-        oldest_ms = found[0].published_ms if found and found[0].offset == rule.oldest else None
     return {
         "share": share.name,
         "attributes": sorted(share.attributes),
@@ -150,7 +146,7 @@ def _show_share(partition: MatcherPartition, share: KnownShare, log: ChannelLog 
         "held": rule.held,
         "waiting": rule.waiting,
         "waiting_more": log is not None and rule.read + 1 < log.position,
-        "oldest_ms": oldest_ms,
+        "oldest_ms": rule.oldest_ms,
         "full": rule.is_full or rule.is_blocked,
         "hand_outs": [
             {

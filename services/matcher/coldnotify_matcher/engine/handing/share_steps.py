@@ -154,6 +154,8 @@ class ShareSteps:
             for one in some:
                 share.sends[one.offset] = UnsentHandOut(one, share.present[one.member])
             handed += len(some)
+            if handed >= HANDED_A_STEP_MAX:
+                self._state.shares.look_at(share)  # the next step goes on
             if not some or handed >= HANDED_A_STEP_MAX:
                 return [] if wanted is None else [wanted]
 

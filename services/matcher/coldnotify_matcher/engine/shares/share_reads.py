@@ -62,7 +62,7 @@ def _take(share: KnownShare, messages: list[ChannelMessage]) -> None:
         if not rule.wants_more:
             return
         if message.is_for(share.attributes):
-            rule.take(SharedMessage(message.offset, message.order_key, message.expires_at))
+            rule.take(SharedMessage(message.offset, message.order_key, message.expires_at, message.published_ms))
         else:
             rule.read_to(message.offset)
 

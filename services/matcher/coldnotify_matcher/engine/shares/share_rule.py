@@ -88,6 +88,8 @@ class SharedMessage(NamedTuple):
     """Messages with one key are handed out in order; empty: it has none."""
     expires_at: int | None = None
     """Unix time in ms."""
+    published_ms: int = 0
+    """When the log took it (Unix time); 0: not known."""
 
 
 class DeadLetter(NamedTuple):
@@ -139,6 +141,7 @@ class _Delivery:
         self.numbers_from = numbers_from
         self.key = ""
         self.expires_at: int | None = None
+        self.published_ms = 0
         self.taken = True
         """False: it was loaded, and has not come in the log yet."""
         self.state = HandOutState.WAITS
@@ -168,6 +171,7 @@ class _Delivery:
         self.taken = True
         self.key = message.key
         self.expires_at = message.expires_at
+        self.published_ms = message.published_ms
 
     def lend(self, member: str, lease_ms: int, now_ms: int) -> HandOut:
         self.state = HandOutState.HELD
@@ -745,9 +749,10 @@ class ShareRule:
         return sum(map(len, self._in_hand.values()))
 
     @property
-    def oldest(self) -> int | None:
-        """The offset of the first known message that is not settled; None: there is none."""
-        return self._open[0] if self._open else None
+    def oldest_ms(self) -> int | None:
+        """When the log took the first known message that is not settled (Unix time); None: there is none, or that is
+        not known."""
+        return self._deliveries[self._open[0]].published_ms or None if self._open else None
 
     def holdings(self, count_max: int) -> list[Holding]:
         """Returns what was handed out and is not settled: the first ones, in order."""
