@@ -184,6 +184,22 @@ def test_bytes_that_were_written_before_do_not_stand_for_a_hold(bench: MemberBen
     assert bench.job() is not None
 
 
+def test_a_hold_that_says_that_a_message_waits_does_not_let_its_callback_begin(bench: MemberBench) -> None:
+    first = bench.running(5)
+    bench.hand(6)
+    bench.later(10)
+    (frame,) = bench.out()  # it is being written, and says that 6 waits
+    assert said(frame.hold)[6] == (1, WAITS, 0)
+    bench.done(first)
+    bench.later(10)  # the next one says that 6 begins, and waits for the bytes before it
+    bench.client.sent(0)
+    assert bench.job() is None
+    bench.holds_now()
+    job = bench.job()
+    assert job is not None
+    assert job.lease.key.offset == 6
+
+
 def test_returning_settles_and_is_said_until_it_is_answered(bench: MemberBench) -> None:
     bench.done(bench.running())
     assert said(bench.hold()) == {5: (1, DONE, 0)}

@@ -100,9 +100,9 @@ class Lease:
         if self.state is LeaseState.WAITS:
             self.state = LeaseState.BEGUN
 
-    def written(self) -> None:
-        """A Hold that names it has left."""
-        self.may_run = self.may_run or self.state is LeaseState.BEGUN
+    def written(self, said: LeaseState) -> None:
+        """A Hold that says this of it has left."""
+        self.may_run = self.may_run or said is LeaseState.BEGUN
 
     def settle(self) -> bool:
         """Returns true if that is to be said."""

@@ -120,9 +120,9 @@ class ShareMember:
         """The next Hold says all that is held."""
         self._held_at = -NEVER
         """When the last Hold left that named all."""
-        self._unwritten: list[Lease] = []
-        """Leases of Holds that are made, and next, of those that are being written."""
-        self._leaving: list[Lease] = []
+        self._unwritten: list[tuple[Lease, LeaseState]] = []
+        """The leases in Holds that are made, and next, in those that are being written; and what they say of each."""
+        self._leaving: list[tuple[Lease, LeaseState]] = []
         self._stopping = False
 
     def _add(self, share: _Share) -> None:
@@ -327,7 +327,7 @@ class ShareMember:
                 offset=key.offset, hand_out=lease.hand_out, state=lease.state.value, after_s=lease.after_s
             )
             named[key] = lease.hand_out, lease.state
-            self._unwritten.append(lease)
+            self._unwritten.append((lease, lease.state))
         lengths = {hash_: one.lease_s for hash_, one in said.items() if one.lease_s}
         number = self._holds.say(SaidHold(now, lengths, named))
         return wire.Hold(number=number, all=all_, shares=list(said.values()))
@@ -339,8 +339,8 @@ class ShareMember:
 
     def written(self) -> None:
         """They are written."""
-        for lease in self._leaving:
-            lease.written()
+        for lease, said in self._leaving:
+            lease.written(said)
         self._leaving.clear()
 
     # What the callback thread says
