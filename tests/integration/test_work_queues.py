@@ -3,6 +3,7 @@
 No task is lost, or in two hands before the end of a lease.
 """
 
+import signal
 import subprocess
 import sys
 import threading
@@ -192,6 +193,44 @@ def test_a_killed_workers_task_goes_to_another_one_after_its_lease(fresh_kafka: 
                 killed.kill()
     attempts = {one.task: one.attempts for one in history.events if one.what == "begins"}
     assert attempts == {"first": 1, "second": 0}, str(history)
+
+
+_STOPPED = """
+import threading
+from coldnotify import Connection, Notify, State
+notify = Notify({domain!r}, {group!r}, "stopped", State(None), Connection("127.0.0.1", {port}))
+lost = threading.Event()
+def work(task):
+    print("begins", flush=True)
+    lost.wait()
+    print("lost", task.is_lost, flush=True)
+notify.channel("tasks", share="workers", since="oldest", lease_s=5).subscribe(work, on_lost=lambda task: lost.set())
+notify.connect()
+threading.Event().wait()
+"""
+
+
+def test_a_worker_that_was_stopped_hears_that_its_lease_is_lost(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    history, tasks = History(), Tasks(fresh_kafka.bootstrap)
+    with (
+        MatcherProcess(fresh_kafka.bootstrap, tmp_path / "matcher.log") as matcher,
+        GatewayProcess(fresh_kafka.bootstrap) as gateway,
+    ):
+        matcher.wait_serving()
+        program = _STOPPED.format(domain=DOMAIN, group=GROUP, port=gateway.port)
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as stopped:
+            assert stopped.stdout is not None
+            try:
+                tasks.send("first")
+                assert stopped.stdout.readline() == "begins\n"
+                stopped.send_signal(signal.SIGSTOP)
+                with at_work(Worker("goes-on", history, [gateway.port])):
+                    wait_done(history, tasks)
+                    stopped.send_signal(signal.SIGCONT)
+                    assert stopped.stdout.readline() == "lost True\n"
+            finally:
+                stopped.kill()
+    assert history.tasks("begins") == ["first"], str(history)
 
 
 def test_tasks_survive_a_killed_matcher_and_a_killed_gateway(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
