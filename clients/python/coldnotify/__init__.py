@@ -53,7 +53,8 @@ from coldnotify.errors import (
     StateMismatch,
     UsedAfterFork,
 )
-from coldnotify.message import LeasedMessage, Message, Missed, MissedReason
+from coldnotify.leased_message import LeasedMessage
+from coldnotify.message import Message, Missed, MissedReason
 from coldnotify.notification import Notification
 from coldnotify.notify_groups import NotifyGroups
 from coldnotify.shared_link import Link

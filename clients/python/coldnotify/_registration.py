@@ -17,7 +17,8 @@ from coldnotify._run import (
 if TYPE_CHECKING:
     import reactivex
 
-    from coldnotify.message import LeasedMessage, Message
+    from coldnotify.leased_message import LeasedMessage
+    from coldnotify.message import Message
     from coldnotify.notification import Notification
 
 

@@ -17,7 +17,8 @@ from coldnotify._forked import Owner
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.errors import StateError
-from coldnotify.message import HandedMessage, Message, Missed
+from coldnotify.handed_message import HandedMessage
+from coldnotify.message import Message, Missed
 from coldnotify.notification import Notification
 from coldnotify.state import State
 

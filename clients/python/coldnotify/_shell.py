@@ -44,7 +44,7 @@ from coldnotify._run import NotifyRun, OnError
 from coldnotify._tls import ContextKeeper
 from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
-from coldnotify.message import HandedMessage
+from coldnotify.handed_message import HandedMessage
 from coldnotify.notification import Notification
 from coldnotify.shared_link import Link
 from coldnotify.state import State

@@ -33,7 +33,7 @@ from coldnotify._forked import in_children
 from coldnotify._link import CarriedLink, LinkState
 from coldnotify._run import NotifyRun, logger
 from coldnotify._shell import NotifyShell
-from coldnotify.message import LeasedMessage
+from coldnotify.leased_message import LeasedMessage
 
 
 class Notify(NotifyShell):

@@ -42,7 +42,8 @@ from coldnotify._run import NotifyRun, logger
 from coldnotify._shell import NotifyShell
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
-from coldnotify.message import HandedMessage, Message, Missed, nowhere
+from coldnotify.handed_message import HandedMessage, nowhere
+from coldnotify.message import Message, Missed
 from coldnotify.notification import Notification
 from coldnotify.notify_groups import GroupsShell
 from coldnotify.state import State

@@ -1,6 +1,6 @@
 """Shares through the API: threads, asyncio, Observables, against the service for tests.
 
-Stands for: service_shares
+Stands for: handed_message, leased_message, service_shares
 """
 
 import asyncio

@@ -22,7 +22,8 @@ from coldnotify.errors import (
     SharesUnknown,
     StateDamaged,
 )
-from coldnotify.message import HandedMessage, Missed, MissedReason
+from coldnotify.handed_message import HandedMessage
+from coldnotify.message import Missed, MissedReason
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_testkit.client_bench import ME, ClientBench
 

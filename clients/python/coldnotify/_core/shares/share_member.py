@@ -27,7 +27,8 @@ from coldnotify._core.shares.said_holds import SaidHold, SaidHolds
 from coldnotify._core.streams.feed import REASONS, time_of
 from coldnotify._core.streams.payloads import said_by
 from coldnotify.errors import ChannelCallbackFailed, ColdNotifyError, LeaseLost, MessagesMissed
-from coldnotify.message import HandedMessage, Missed, MissedReason
+from coldnotify.handed_message import HandedMessage
+from coldnotify.message import Missed, MissedReason
 
 LEASE_S = 30
 UNANSWERED_MAX = 32
