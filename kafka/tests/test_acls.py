@@ -61,7 +61,8 @@ def test_operators_write_agreements_and_counting_services_write_usage() -> None:
 
 
 def test_state_is_written_by_the_matcher_alone() -> None:
-    for topic in (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state, TOPICS.notifications):
+    state = (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state, TOPICS.shares)
+    for topic in (*state, TOPICS.notifications):
         writers = {acl.principal for acl in acls.load() if acl.name == topic and acl.operation == "WRITE"}
         assert writers == {"User:coldnotify-matcher"}
     assert allowed("gateway", "READ") - set(TOPICS.of_tenants) == {TOPICS.notifications, TOPICS.nodes}

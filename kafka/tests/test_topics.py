@@ -31,7 +31,7 @@ def test_topics_yaml_contains_every_topic_as_designed() -> None:
     assert {specs[name].partitions for name in TOPICS.co_partitioned} == {32}
     policies = {name: spec.settings["cleanup.policy"] for name, spec in specs.items()}
     compacted = {name for name, policy in policies.items() if policy == "compact"}
-    state = {TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state}
+    state = {TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state, TOPICS.shares}
     assert compacted == {TOPICS.objects, *state, TOPICS.tenants, TOPICS.verdicts, TOPICS.usage_state, *TOPICS.of_hooks}
     expiring = {name for name, policy in policies.items() if policy == "compact,delete"}
     assert expiring == {TOPICS.usage_history, TOPICS.nodes}

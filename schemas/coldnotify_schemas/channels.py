@@ -10,7 +10,7 @@ from coldnotify_schemas.interests import check_attributes
 from coldnotify_schemas.mqtt.kept_properties import kept_headers, read_kept
 from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.priority import HIGH_VALUE, PRIORITY_HEADER, priority_header
-from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
+from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX, MESSAGE_KEY_BYTES_MAX
 from coldnotify_schemas.records import MOVED_HEADER, VERSION_MAX, InvalidRecord
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.whole_numbers import whole_number
@@ -24,6 +24,10 @@ SOURCE_HEADER = "source"
 """The client that sent it."""
 TIME_HEADER = "time"
 """The publisher's own time, Unix ms, as decimal digits."""
+KEY_HEADER = "key"
+"""Members of a share are handed messages with one key in their order."""
+WHY_HEADER, OFFSET_HEADER = "why", "offset"
+"""A dead letter says in these its reason, and the offset of the message that it was."""
 
 
 class Retention(Enum):
@@ -87,6 +91,10 @@ class MessageHeaders(NamedTuple):
     """Its properties for MQTT devices, encoded."""
     passed_over: int = 0
     """Headers of such properties that say nothing."""
+    key: str = ""
+    """Members of a share are handed messages with one key in their order; empty: it has none."""
+    letter: bool = False
+    """True if it says the offset and the reason of a dead letter: no other record may be in a channel of these."""
 
 
 NO_HEADERS = MessageHeaders()
@@ -105,6 +113,8 @@ def message_headers(message: MessageHeaders) -> list[tuple[str, bytes]]:
         headers.append((SOURCE_HEADER, message.source.encode()))
     if message.time_ms is not None:
         headers.append((TIME_HEADER, b"%d" % message.time_ms))
+    if message.key:
+        headers.append((KEY_HEADER, message.key.encode()))
     if message.moved is not None:
         headers.append((MOVED_HEADER, message.moved))
     headers.extend(kept_headers(message.properties))
@@ -130,6 +140,8 @@ def parse_message_headers(headers: Iterable[tuple[str, bytes | None]]) -> Messag
             moved=said.get(MOVED_HEADER),
             properties=properties,
             passed_over=passed_over,
+            key=check_message_key(_text(KEY_HEADER, said.get(KEY_HEADER, b""))),
+            letter=bool(said.get(WHY_HEADER)) and _is_of_letter(said),
         )
     except InvalidName as error:
         raise InvalidRecord(str(error)) from None
@@ -141,6 +153,14 @@ def check_id(id_: str) -> str:
     if size > MESSAGE_ID_BYTES_MAX:
         raise InvalidRecord(f"id: has {size} bytes (at most {MESSAGE_ID_BYTES_MAX} are allowed)")
     return id_
+
+
+def check_message_key(key: str) -> str:
+    """A message's key, if it can be one. Raises InvalidRecord."""
+    size = len(key.encode(errors="replace"))
+    if size > MESSAGE_KEY_BYTES_MAX:
+        raise InvalidRecord(f"key: has {size} bytes (at most {MESSAGE_KEY_BYTES_MAX} are allowed)")
+    return key
 
 
 def check_message(payload: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> bytes:
@@ -155,6 +175,11 @@ def _text(header: str, value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise InvalidRecord(f"{header}: is not UTF-8") from None
+
+
+def _is_of_letter(said: Mapping[str, bytes]) -> bool:
+    offset = said.get(OFFSET_HEADER, b"")
+    return whole_number(offset) is not None and said.get(ID_HEADER, b"").endswith(b"/" + offset)
 
 
 def _number(header: str, value: bytes | None) -> int | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, QUERY_BYTES_MAX
+from coldnotify_schemas.share_names import check_share
 
 
 class Kind(Enum):
@@ -25,6 +26,8 @@ class Kind(Enum):
     FILTER = "filter"
     """A filter of topics (`filters.py`): the newest version of each object that it fits, and every message of each
     channel."""
+    SHARE = "share"
+    """A share of a channel, as `share_text` has it: of every message, those that are handed to this member."""
 
 
 class Interest(NamedTuple):
@@ -45,6 +48,7 @@ _NO_NAME = b"\xff"
 _QUERY = b"q"
 _CHANNEL = b"c"
 _FILTER = b"f"
+_SHARE = b"s"
 BETWEEN = "\x00"
 """Between a channel's name and the attributes of its subscription. A name that begins with it is a pattern's: what
 follows is a regular expression, as RE2 has it, that is found in the names of the channels that are meant."""
@@ -72,11 +76,18 @@ def filter_hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(_NO_NAME + _FILTER + text.encode()).digest()[:8], "little")
 
 
+@lru_cache(maxsize=65536)
+def share_hash(text: str) -> int:
+    """Returns the hash that identifies a share's registration on the wire, from its `share_text`, as for a query."""
+    return int.from_bytes(hashlib.sha256(_NO_NAME + _SHARE + text.encode()).digest()[:8], "little")
+
+
 _HASHES = {
     Kind.NAME: object_digest,
     Kind.QUERY: query_hash,
     Kind.CHANNEL: channel_hash,
     Kind.FILTER: filter_hash,
+    Kind.SHARE: share_hash,
 }
 
 
@@ -161,6 +172,24 @@ def channel_of(text: str) -> tuple[str, list[str]]:
 def by_channel(name: str, attributes: Iterable[str] = ()) -> Interest:
     """The interest in a channel's messages. Raises InvalidName."""
     return Interest(Kind.CHANNEL, channel_text(name, attributes))
+
+
+def share_text(share: str, channel: str, attributes: Iterable[str] = ()) -> str:
+    """Returns a share's registration as one text. Raises InvalidName."""
+    if BETWEEN in check_share(share, check_object(channel, "channel")) or BETWEEN in channel:
+        raise InvalidName(f"channel: {channel[:80]!r} has a zero byte")
+    return BETWEEN.join([share, channel, *check_attributes("attributes", attributes)])
+
+
+def share_of(text: str) -> tuple[str, str, list[str]]:
+    """The share's name, the channel's, and the attributes, of a `share_text`."""
+    share, channel, *attributes = text.split(BETWEEN)
+    return share, channel, attributes
+
+
+def by_share(share: str, channel: str, attributes: Iterable[str] = ()) -> Interest:
+    """The interest in what a share of a channel hands to this member. Raises InvalidName."""
+    return Interest(Kind.SHARE, share_text(share, channel, attributes))
 
 
 def digest_of(interests: Iterable[Interest]) -> int:

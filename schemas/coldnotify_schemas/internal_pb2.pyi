@@ -42,7 +42,7 @@ PAGE_ASK_ANEW: PageKind
 PAGE_AHEAD: PageKind
 
 class Request(_message.Message):
-    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "stream_catch_up", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "receive", "describe", "descriptions")
+    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "stream_catch_up", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "hold", "receive", "describe", "descriptions")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
     INBOX_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,7 @@ class Request(_message.Message):
     IS_THERE_FIELD_NUMBER: _ClassVar[int]
     ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
     RECEIVE_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -90,13 +91,14 @@ class Request(_message.Message):
     is_there: IsThere
     ask_outcome: AskOutcome
     unsettled: _wire_pb2.Unsettled
+    hold: _wire_pb2.Hold
     receive: Receive
     describe: Describe
     descriptions: bool
-    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., describe: _Optional[_Union[Describe, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
+    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., hold: _Optional[_Union[_wire_pb2.Hold, _Mapping]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., describe: _Optional[_Union[Describe, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "interests", "unregister_interests", "streams", "never_opened", "descriptions", "channels_in_order", "all_unsettled", "kept")
+    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "interests", "unregister_interests", "streams", "never_opened", "descriptions", "channels_in_order", "all_unsettled", "shares", "kept")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +115,7 @@ class Open(_message.Message):
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_IN_ORDER_FIELD_NUMBER: _ClassVar[int]
     ALL_UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     digest: int
     register: _containers.RepeatedScalarFieldContainer[str]
@@ -130,8 +133,9 @@ class Open(_message.Message):
     descriptions: bool
     channels_in_order: bool
     all_unsettled: bool
+    shares: bool
     kept: Kept
-    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., interests: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[OpenStream, _Mapping]]] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
+    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., interests: _Optional[_Iterable[_Union[_wire_pb2.Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[OpenStream, _Mapping]]] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ..., shares: _Optional[bool] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
 
 class Kept(_message.Message):
     __slots__ = ("clean", "expiry_s", "protocol", "will", "packet_bytes_max")
@@ -284,18 +288,20 @@ class CheckDigest(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
 
 class Leave(_message.Message):
-    __slots__ = ("complete", "epoch", "streams", "expiry_s", "will")
+    __slots__ = ("complete", "epoch", "streams", "expiry_s", "will", "bye")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     EXPIRY_S_FIELD_NUMBER: _ClassVar[int]
     WILL_FIELD_NUMBER: _ClassVar[int]
+    BYE_FIELD_NUMBER: _ClassVar[int]
     complete: int
     epoch: int
     streams: _containers.RepeatedCompositeFieldContainer[CompleteStream]
     expiry_s: int
     will: WillEnd
-    def __init__(self, complete: _Optional[int] = ..., epoch: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., expiry_s: _Optional[int] = ..., will: _Optional[_Union[WillEnd, str]] = ...) -> None: ...
+    bye: bool
+    def __init__(self, complete: _Optional[int] = ..., epoch: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[CompleteStream, _Mapping]]] = ..., expiry_s: _Optional[int] = ..., will: _Optional[_Union[WillEnd, str]] = ..., bye: _Optional[bool] = ...) -> None: ...
 
 class Disconnect(_message.Message):
     __slots__ = ("reason",)
@@ -380,7 +386,7 @@ class Inbox(_message.Message):
     def __init__(self, format: _Optional[int] = ..., partition: _Optional[int] = ..., generation: _Optional[int] = ..., gateway: _Optional[int] = ..., number: _Optional[int] = ..., items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat", "stream_page", "stream_fan_out", "there", "became", "noted", "described")
+    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat", "stream_page", "stream_fan_out", "there", "became", "noted", "described", "handed")
     FAN_OUT_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
@@ -393,6 +399,7 @@ class Item(_message.Message):
     BECAME_FIELD_NUMBER: _ClassVar[int]
     NOTED_FIELD_NUMBER: _ClassVar[int]
     DESCRIBED_FIELD_NUMBER: _ClassVar[int]
+    HANDED_FIELD_NUMBER: _ClassVar[int]
     fan_out: FanOut
     opened: Opened
     answered: Answered
@@ -405,7 +412,8 @@ class Item(_message.Message):
     became: Became
     noted: Noted
     described: Described
-    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., described: _Optional[_Union[Described, _Mapping]] = ...) -> None: ...
+    handed: Handed
+    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., stream_page: _Optional[_Union[Page, _Mapping]] = ..., stream_fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., described: _Optional[_Union[Described, _Mapping]] = ..., handed: _Optional[_Union[Handed, _Mapping]] = ...) -> None: ...
 
 class Newest(_message.Message):
     __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description", "raw", "answers", "properties", "expires_in_ms", "more")
@@ -574,6 +582,16 @@ class There(_message.Message):
     ask: int
     there: bool
     def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., there: _Optional[bool] = ...) -> None: ...
+
+class Handed(_message.Message):
+    __slots__ = ("session", "leases", "entries")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    leases: _wire_pb2.Leases
+    entries: _containers.RepeatedCompositeFieldContainer[Entry]
+    def __init__(self, session: _Optional[int] = ..., leases: _Optional[_Union[_wire_pb2.Leases, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ...) -> None: ...
 
 class Noted(_message.Message):
     __slots__ = ("session", "ask", "received")

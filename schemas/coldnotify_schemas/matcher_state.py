@@ -15,6 +15,8 @@ FORMAT_WITH_INTERESTS = 2
 """Format of a bucket with interests beside names: a matcher that does not know them must not read it as one without."""
 FORMAT_WITH_FILTERS = 3
 """Format of a bucket with filters, and of a session record of a client whose set is kept: see `SessionRecord.kept`."""
+FORMAT_WITH_SHARES = 4
+"""Format of a bucket with shares: a matcher that does not know them must not serve the partition."""
 EXPIRY_NEVER = (1 << 32) - 1
 """Session Expiry Interval of a set that does not expire."""
 WILL_BUCKET = "will"

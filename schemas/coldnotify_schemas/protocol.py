@@ -45,6 +45,8 @@ MESSAGE_BYTES_MAX = 64 * 1024
 """Limit on a channel's message, which need not be JSON. An operator may set a lower one."""
 MESSAGE_ID_BYTES_MAX = 64
 """Limit on a message's id, by which repeats are recognised: a UUID has 36."""
+MESSAGE_KEY_BYTES_MAX = 64
+"""Limit on the key of a message of a channel, as UTF-8."""
 REPEATS_KNOWN_OFFSETS = 10_000
 """A message is delivered to nobody if an earlier one of its channel, within so many offsets, has the same id or `moved`
 header, as long as the log still has that one.
@@ -153,3 +155,5 @@ STATE_FORMAT_WITH_BYTES = 4
 """Format of a state file that keeps a payload of any bytes: a library without them would take it for none."""
 STATE_FORMAT_WITH_GROUPS = 5
 """Format of a state file of a client of several groups: a library without them would take it for one group's."""
+STATE_FORMAT_WITH_SHARES = 6
+"""Format of a state file with shares: a library without them would leave them without a word."""

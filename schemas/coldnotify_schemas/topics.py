@@ -31,6 +31,7 @@ class TopicNames:
     channels_1d: str = field(init=False, repr=False, metadata={_NAME: "channels.1d"})
     channels_30d: str = field(init=False, repr=False, metadata={_NAME: "channels.30d"})
     channels_state: str = field(init=False, repr=False)
+    shares: str = field(init=False, repr=False)
     tenants: str = field(init=False, repr=False)
     usage: str = field(init=False, repr=False)
     verdicts: str = field(init=False, repr=False)
@@ -54,7 +55,7 @@ class TopicNames:
     def co_partitioned(self) -> tuple[str, ...]:
         """Everything that concerns a domain/group is in the same partition of each of these."""
         clients = (self.objects, self.requests, self.registrations, self.sessions)
-        return (*clients, *self.channels, self.channels_state)
+        return (*clients, *self.channels, self.channels_state, self.shares)
 
     @property
     def of_tenants(self) -> tuple[str, ...]:

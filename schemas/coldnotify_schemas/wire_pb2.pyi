@@ -25,6 +25,7 @@ class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KINDS_NAMES: _ClassVar[Kinds]
     KINDS_QUERIES: _ClassVar[Kinds]
     KINDS_CHANNELS: _ClassVar[Kinds]
+    KINDS_SHARES: _ClassVar[Kinds]
     KINDS_DESCRIPTIONS: _ClassVar[Kinds]
 
 class InterestKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -34,6 +35,7 @@ class InterestKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     INTEREST_CHANNEL: _ClassVar[InterestKind]
     INTEREST_FILTER: _ClassVar[InterestKind]
     INTEREST_PATTERN: _ClassVar[InterestKind]
+    INTEREST_SHARE: _ClassVar[InterestKind]
 
 class Since(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -43,6 +45,14 @@ class Since(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SINCE_TIME: _ClassVar[Since]
     SINCE_POSITION: _ClassVar[Since]
     SINCE_BEGINNING: _ClassVar[Since]
+
+class HeldState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HELD_WAITS: _ClassVar[HeldState]
+    HELD_BEGUN: _ClassVar[HeldState]
+    HELD_DONE: _ClassVar[HeldState]
+    HELD_BACK: _ClassVar[HeldState]
+    HELD_REJECTED: _ClassVar[HeldState]
 
 class Priority(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -78,18 +88,25 @@ KINDS_UNSAID: Kinds
 KINDS_NAMES: Kinds
 KINDS_QUERIES: Kinds
 KINDS_CHANNELS: Kinds
+KINDS_SHARES: Kinds
 KINDS_DESCRIPTIONS: Kinds
 INTEREST_UNSAID: InterestKind
 INTEREST_QUERY: InterestKind
 INTEREST_CHANNEL: InterestKind
 INTEREST_FILTER: InterestKind
 INTEREST_PATTERN: InterestKind
+INTEREST_SHARE: InterestKind
 SINCE_NOW: Since
 SINCE_OLDEST: Since
 SINCE_NEWEST: Since
 SINCE_TIME: Since
 SINCE_POSITION: Since
 SINCE_BEGINNING: Since
+HELD_WAITS: HeldState
+HELD_BEGUN: HeldState
+HELD_DONE: HeldState
+HELD_BACK: HeldState
+HELD_REJECTED: HeldState
 PRIORITY_NORMAL: Priority
 PRIORITY_HIGH: Priority
 REASON_UNSAID: Reason
@@ -105,7 +122,7 @@ OUTCOME_STALE: OutcomeKind
 OUTCOME_REJECTED: OutcomeKind
 
 class ClientFrame(_message.Message):
-    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish", "ask_outcome", "unsettled", "session")
+    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish", "ask_outcome", "unsettled", "hold", "session")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +134,7 @@ class ClientFrame(_message.Message):
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     register: Register
@@ -129,11 +147,12 @@ class ClientFrame(_message.Message):
     publish: Publish
     ask_outcome: AskOutcome
     unsettled: Unsettled
+    hold: Hold
     session: int
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[Unsettled, _Mapping]] = ..., session: _Optional[int] = ...) -> None: ...
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[Unsettled, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., session: _Optional[int] = ...) -> None: ...
 
 class GatewayFrame(_message.Message):
-    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close", "message", "missed", "published", "not_published", "outcome", "session")
+    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close", "message", "missed", "leases", "published", "not_published", "outcome", "session")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     NOTIFICATION_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
@@ -145,6 +164,7 @@ class GatewayFrame(_message.Message):
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     MISSED_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     NOT_PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -160,11 +180,12 @@ class GatewayFrame(_message.Message):
     close: Close
     message: Message
     missed: Missed
+    leases: Leases
     published: Published
     not_published: NotPublished
     outcome: Outcome
     session: int
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., missed: _Optional[_Union[Missed, _Mapping]] = ..., published: _Optional[_Union[Published, _Mapping]] = ..., not_published: _Optional[_Union[NotPublished, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., session: _Optional[int] = ...) -> None: ...
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., missed: _Optional[_Union[Missed, _Mapping]] = ..., leases: _Optional[_Union[Leases, _Mapping]] = ..., published: _Optional[_Union[Published, _Mapping]] = ..., not_published: _Optional[_Union[NotPublished, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., session: _Optional[int] = ...) -> None: ...
 
 class Stream(_message.Message):
     __slots__ = ("epoch", "complete", "page", "positions", "age_s")
@@ -223,7 +244,7 @@ class Hello(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ..., interests: _Optional[_Iterable[_Union[Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
 class Interest(_message.Message):
-    __slots__ = ("kind", "text", "attributes", "since", "at", "held", "reached", "reached_at", "options", "identifier")
+    __slots__ = ("kind", "text", "attributes", "since", "at", "held", "reached", "reached_at", "options", "identifier", "share")
     KIND_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +255,7 @@ class Interest(_message.Message):
     REACHED_AT_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     kind: InterestKind
     text: str
     attributes: _containers.RepeatedScalarFieldContainer[str]
@@ -244,7 +266,8 @@ class Interest(_message.Message):
     reached_at: int
     options: int
     identifier: int
-    def __init__(self, kind: _Optional[_Union[InterestKind, str]] = ..., text: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., options: _Optional[int] = ..., identifier: _Optional[int] = ...) -> None: ...
+    share: str
+    def __init__(self, kind: _Optional[_Union[InterestKind, str]] = ..., text: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., options: _Optional[int] = ..., identifier: _Optional[int] = ..., share: _Optional[str] = ...) -> None: ...
 
 class Register(_message.Message):
     __slots__ = ("request", "objects", "interests")
@@ -322,6 +345,42 @@ class UnsettledEntry(_message.Message):
     position: int
     def __init__(self, name: _Optional[str] = ..., hash: _Optional[int] = ..., parked: _Optional[bool] = ..., since_s: _Optional[int] = ..., failures: _Optional[int] = ..., error: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., position: _Optional[int] = ...) -> None: ...
 
+class Hold(_message.Message):
+    __slots__ = ("number", "all", "shares")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    all: bool
+    shares: _containers.RepeatedCompositeFieldContainer[HeldShare]
+    def __init__(self, number: _Optional[int] = ..., all: _Optional[bool] = ..., shares: _Optional[_Iterable[_Union[HeldShare, _Mapping]]] = ...) -> None: ...
+
+class HeldShare(_message.Message):
+    __slots__ = ("share", "messages", "lease_s", "prefetch", "closed")
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_S_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    share: int
+    messages: _containers.RepeatedCompositeFieldContainer[HeldMessage]
+    lease_s: int
+    prefetch: int
+    closed: bool
+    def __init__(self, share: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[HeldMessage, _Mapping]]] = ..., lease_s: _Optional[int] = ..., prefetch: _Optional[int] = ..., closed: _Optional[bool] = ...) -> None: ...
+
+class HeldMessage(_message.Message):
+    __slots__ = ("offset", "hand_out", "state", "after_s")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HAND_OUT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    hand_out: int
+    state: HeldState
+    after_s: int
+    def __init__(self, offset: _Optional[int] = ..., hand_out: _Optional[int] = ..., state: _Optional[_Union[HeldState, str]] = ..., after_s: _Optional[int] = ...) -> None: ...
+
 class Ping(_message.Message):
     __slots__ = ("digest",)
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -337,7 +396,7 @@ class Bye(_message.Message):
     def __init__(self) -> None: ...
 
 class Publish(_message.Message):
-    __slots__ = ("request", "object", "channel", "version", "incarnation", "payload", "deleted", "id", "expires_at", "to", "priority", "clock_ms", "describe", "only_describe")
+    __slots__ = ("request", "object", "channel", "version", "incarnation", "payload", "deleted", "id", "expires_at", "to", "priority", "clock_ms", "describe", "only_describe", "key")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
@@ -352,6 +411,7 @@ class Publish(_message.Message):
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_FIELD_NUMBER: _ClassVar[int]
     ONLY_DESCRIBE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     request: int
     object: str
     channel: str
@@ -366,7 +426,8 @@ class Publish(_message.Message):
     clock_ms: int
     describe: bytes
     only_describe: bool
-    def __init__(self, request: _Optional[int] = ..., object: _Optional[str] = ..., channel: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., id: _Optional[str] = ..., expires_at: _Optional[int] = ..., to: _Optional[_Iterable[str]] = ..., priority: _Optional[_Union[Priority, str]] = ..., clock_ms: _Optional[int] = ..., describe: _Optional[bytes] = ..., only_describe: _Optional[bool] = ...) -> None: ...
+    key: str
+    def __init__(self, request: _Optional[int] = ..., object: _Optional[str] = ..., channel: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., id: _Optional[str] = ..., expires_at: _Optional[int] = ..., to: _Optional[_Iterable[str]] = ..., priority: _Optional[_Union[Priority, str]] = ..., clock_ms: _Optional[int] = ..., describe: _Optional[bytes] = ..., only_describe: _Optional[bool] = ..., key: _Optional[str] = ...) -> None: ...
 
 class AskOutcome(_message.Message):
     __slots__ = ("ask", "object", "offset")
@@ -449,7 +510,7 @@ class CaughtUp(_message.Message):
     def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., age_s: _Optional[int] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("channel", "offset", "back", "payload", "id", "source", "published_ms", "paged", "name")
+    __slots__ = ("channel", "offset", "back", "payload", "id", "source", "published_ms", "paged", "name", "hand_out", "attempts", "hold", "key")
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     BACK_FIELD_NUMBER: _ClassVar[int]
@@ -459,6 +520,10 @@ class Message(_message.Message):
     PUBLISHED_MS_FIELD_NUMBER: _ClassVar[int]
     PAGED_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    HAND_OUT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     channel: int
     offset: int
     back: int
@@ -468,21 +533,47 @@ class Message(_message.Message):
     published_ms: int
     paged: bool
     name: str
-    def __init__(self, channel: _Optional[int] = ..., offset: _Optional[int] = ..., back: _Optional[int] = ..., payload: _Optional[bytes] = ..., id: _Optional[str] = ..., source: _Optional[str] = ..., published_ms: _Optional[int] = ..., paged: _Optional[bool] = ..., name: _Optional[str] = ...) -> None: ...
+    hand_out: int
+    attempts: int
+    hold: int
+    key: str
+    def __init__(self, channel: _Optional[int] = ..., offset: _Optional[int] = ..., back: _Optional[int] = ..., payload: _Optional[bytes] = ..., id: _Optional[str] = ..., source: _Optional[str] = ..., published_ms: _Optional[int] = ..., paged: _Optional[bool] = ..., name: _Optional[str] = ..., hand_out: _Optional[int] = ..., attempts: _Optional[int] = ..., hold: _Optional[int] = ..., key: _Optional[str] = ...) -> None: ...
 
 class Missed(_message.Message):
-    __slots__ = ("channel", "after", "before", "reason", "paged")
+    __slots__ = ("channel", "after", "before", "reason", "paged", "hand_out", "attempts", "hold")
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PAGED_FIELD_NUMBER: _ClassVar[int]
+    HAND_OUT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
     channel: int
     after: int
     before: int
     reason: Reason
     paged: bool
-    def __init__(self, channel: _Optional[int] = ..., after: _Optional[int] = ..., before: _Optional[int] = ..., reason: _Optional[_Union[Reason, str]] = ..., paged: _Optional[bool] = ...) -> None: ...
+    hand_out: int
+    attempts: int
+    hold: int
+    def __init__(self, channel: _Optional[int] = ..., after: _Optional[int] = ..., before: _Optional[int] = ..., reason: _Optional[_Union[Reason, str]] = ..., paged: _Optional[bool] = ..., hand_out: _Optional[int] = ..., attempts: _Optional[int] = ..., hold: _Optional[int] = ...) -> None: ...
+
+class Leases(_message.Message):
+    __slots__ = ("number", "lost")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    lost: _containers.RepeatedCompositeFieldContainer[LostLeases]
+    def __init__(self, number: _Optional[int] = ..., lost: _Optional[_Iterable[_Union[LostLeases, _Mapping]]] = ...) -> None: ...
+
+class LostLeases(_message.Message):
+    __slots__ = ("share", "offsets")
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    share: int
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, share: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Published(_message.Message):
     __slots__ = ("request", "offset")

@@ -78,3 +78,23 @@ def test_properties_for_mqtt_devices_are_kept_and_bad_ones_passed_over() -> None
     found = parse_message_headers([("id", b"1"), *kept, ("mqtt-qos", b"9")])
     assert (found.id, found.passed_over) == ("1", 1)
     assert message_headers(found) == [("id", b"1"), *kept]
+
+
+def test_a_key_comes_back_and_has_at_most_64_bytes() -> None:
+    said = MessageHeaders(id="i", key="k" * 64)
+    assert parse_message_headers(message_headers(said)) == said
+    with pytest.raises(InvalidRecord, match="key: has 65 bytes"):
+        parse_message_headers([("key", b"k" * 65)])
+
+
+@pytest.mark.parametrize(
+    ("headers", "letter"),
+    [
+        ([("id", b"s/7"), ("offset", b"7"), ("why", b"attempts")], True),
+        ([("id", b"s/8"), ("offset", b"7"), ("why", b"attempts")], False),
+        ([("id", b"s/7"), ("offset", b"7")], False),
+        ([("id", b"s/x"), ("offset", b"x"), ("why", b"attempts")], False),
+    ],
+)
+def test_a_dead_letter_says_its_offset_in_its_id(headers: list[tuple[str, bytes | None]], letter: bool) -> None:
+    assert parse_message_headers(headers).letter is letter

@@ -17,6 +17,7 @@ NAMES = {
     "channels.1d",
     "channels.30d",
     "channels_state",
+    "shares",
     "tenants",
     "usage",
     "verdicts",
@@ -40,7 +41,7 @@ def test_the_names(prefix: str) -> None:
 
 def test_the_topics_of_one_matcher_are_co_partitioned() -> None:
     inputs = (TOPICS.objects, TOPICS.requests, TOPICS.registrations, TOPICS.sessions)
-    assert (*inputs, *TOPICS.channels, TOPICS.channels_state) == TOPICS.co_partitioned
+    assert (*inputs, *TOPICS.channels, TOPICS.channels_state, TOPICS.shares) == TOPICS.co_partitioned
 
 
 def test_groups_begin_with_the_prefix_but_those_of_release_010() -> None:

@@ -593,7 +593,7 @@ class SimulatedClient(SimulatedProcess):
         elif isinstance(job, ChannelJob):
             fails = fails or job.feed.channel.name in self.broken_channels
             self.world.on_told_message(self, job, failed=fails)
-        else:
+        elif isinstance(job, CallbackJob):
             self.world.on_told(self, job, failed=fails)
         failed = {number: RuntimeError("the callback raised") for number in job.subscribers} if fails else {}
 

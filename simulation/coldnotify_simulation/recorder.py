@@ -25,7 +25,7 @@ from coldnotify._core.driver import (
     Save,
     SendBytes,
 )
-from coldnotify._core.interests.interests import ChannelInterest, Interest
+from coldnotify._core.interests.interests import ChannelInterest, Interest, ShareInterest
 from coldnotify._core.interests.since import Since
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.reconnect import Address, Gateways, gateways_of
@@ -95,8 +95,9 @@ class _RecordedApplication(Application):
             self._event(unsubscribe=interest, subscriber=subscriber)
         self._plain.unsubscribe(interest, subscriber)
 
-    def subscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
-        self._event(subscribe_missed=channel.name, subscriber=subscriber)
+    def subscribe_missed(self, channel: ChannelInterest | ShareInterest, subscriber: int) -> None:
+        if isinstance(channel, ChannelInterest):
+            self._event(subscribe_missed=channel.name, subscriber=subscriber)
         self._plain.subscribe_missed(channel, subscriber)
 
 

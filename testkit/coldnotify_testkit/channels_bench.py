@@ -103,7 +103,15 @@ class ChannelsBench:
             self.generation, INBOXES, self.now_ms, objects_committed=0, requests_start=self.requests_committed
         )
         self.handled = self.requests_committed
+        self._now_s_at(engine)
+        self.on_taken_over(engine)
         self.read_to = max(self.log_start, start - vars(channel_log)["REPEATS_KNOWN_OFFSETS"])
+
+    def on_taken_over(self, engine: Engine) -> None:
+        """The takeover's records are durable: what depends on that."""
+
+    def _now_s_at(self, engine: Engine) -> None:
+        engine.state.now_s = self.now_ms / 1000
 
     def read(self, records: int | None = None) -> None:
         """The log is followed: so many records, or all."""
@@ -121,6 +129,7 @@ class ChannelsBench:
         if requests:
             self.read()
             self.handled = len(self.requests)
+            self._now_s_at(self.engine)
             while requests:
                 del requests[: self.engine.on_requests(requests, self.now_ms, self.next_turn())]
 
@@ -149,6 +158,7 @@ class ChannelsBench:
         """Carries out the engine's next step. Some writes may be lost, and the items for gateways with them."""
         while self.engine.unfinished:
             self.engine.flush(self.now_ms, self.next_turn())
+        self._now_s_at(self.engine)
         step = self.engine.take_step(self.now_ms)
         writes = [*step.state, *step.seals, *step.tombstones]
         if writes_lost is not None:

@@ -7,7 +7,7 @@ from coldnotify._core.client import Client
 from coldnotify._core.delivery.membership import KeptQuery
 from coldnotify._core.delivery.telling import MembersJob
 from coldnotify._core.document.document import ClientIdentity, Document, decode
-from coldnotify._core.driver import ChannelJob
+from coldnotify._core.driver import ChannelJob, ShareJob
 from coldnotify._core.interests.interests import QueryInterest
 from coldnotify._core.session.reconnect import Address
 from coldnotify._core.settings import ClientSettings
@@ -81,7 +81,7 @@ class ClientBench:
         told: list[object] = []
         self.save()
         while (job := self.client.next_job(self.now)) is not None:
-            assert not isinstance(job, ChannelJob)
+            assert not isinstance(job, ChannelJob | ShareJob)
             told.append(job.arguments if isinstance(job, MembersJob) else (job.notification.object_id, job.subscribers))
             self.client.job_done(job, {}, self.now)
             self.save()

@@ -8,7 +8,9 @@ from coldnotify_schemas.wire_pb2 import (
     Bye,
     ClientFrame,
     GatewayFrame,
+    HeldShare,
     Hello,
+    Hold,
     Ping,
     Register,
     SyncChunk,
@@ -70,6 +72,11 @@ def sync(index: int, *objects: str, last: bool = False) -> bytes:
 def ack(complete: int | None = None, page: int = 0) -> bytes:
     """An Ack's frame."""
     return encode(ClientFrame(ack=Ack(complete=complete, page=page)))
+
+
+def hold(number: int, *shares: HeldShare, every: bool = False) -> bytes:
+    """A Hold's frame. `every`: it says all that is held."""
+    return encode(ClientFrame(hold=Hold(number=number, all=every, shares=shares)))
 
 
 def ping(said: int | None = None) -> bytes:

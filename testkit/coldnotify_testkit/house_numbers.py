@@ -22,7 +22,7 @@ _FORMATS = {
     Path("schemas/coldnotify_schemas/mqtt/packets.py"),
 }
 """Their classes have the names of a format: the kinds of a history's lines, the packets of MQTT."""
-_ONE_MEANING = {"Newest", "Notify", "NotifyGroups", "Session", "Stream"}
+_ONE_MEANING = {"LeasedMessage", "Newest", "Notify", "NotifyGroups", "Session", "Stream"}
 """Class names that several files have for the same thing: public forms, and one machine in several cores."""
 TWO_MEANINGS = "class names with two meanings"
 BOTH = "files that name queries and channels"

@@ -8,7 +8,7 @@ was one.
 from collections.abc import Collection
 
 from coldnotify._core.document.document import Document, decode
-from coldnotify._core.driver import CallCallbacks, ChannelJob, MembersJob, Save
+from coldnotify._core.driver import CallCallbacks, ChannelJob, MembersJob, Save, ShareJob
 from coldnotify._core.interests.interests import QueryInterest
 
 from coldnotify_testkit.crashing_unit import ME, CrashingUnit
@@ -87,7 +87,7 @@ class QueryingUnit(CrashingUnit[QuerySession]):
             for name in job.removed:
                 self.versions[job.query.text].pop(name, None)
             return
-        assert not isinstance(job, ChannelJob)
+        assert not isinstance(job, ChannelJob | ShareJob)
         note = job.notification
         for number in job.subscribers:
             if number in failed or (note.object_id if number == 1 else QUERIES[number - 10].text) in self.deaf:

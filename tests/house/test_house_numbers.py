@@ -17,18 +17,18 @@ from coldnotify_testkit.house_numbers import (
 )
 
 CEILINGS = {
-    ALERTS: 39,
+    ALERTS: 40,
     BOTH: 93,
     CLAUSE_TESTS: 384,
     CLAUSES: 51,
     IS_NONE: 27,
-    METRICS: 126,
+    METRICS: 128,
     ODD_WORDS: 20,
     OF_FIELDS: 0,
-    SET_FROM_OUTSIDE: 1_368,
+    SET_FROM_OUTSIDE: 1_396,
     SETTINGS: 147,
     TWO_MEANINGS: 0,
-    WORDS: 126_700,
+    WORDS: 130_600,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

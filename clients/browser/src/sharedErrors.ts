@@ -191,6 +191,30 @@ export class ChannelsUnknown extends ColdNotifyError {
   }
 }
 
+/** The service is of an older release without shares: registrations wait for one that has them. Reported once. */
+export class SharesUnknown extends ColdNotifyError {
+  override name = "SharesUnknown";
+
+  constructor() {
+    super("the service is older and knows no shares: they are registered once it knows them");
+  }
+}
+
+/**
+ * The lease of a share's message is over, and another member may be handed it. Raised by `done`; reported where no
+ * `on_lost` is subscribed.
+ */
+export class LeaseLost extends ColdNotifyError {
+  override name = "LeaseLost";
+
+  constructor(
+    readonly channel: string,
+    readonly offset: bigint,
+  ) {
+    super(`channel ${JSON.stringify(channel)}, offset ${offset}: the lease is lost, another member may have the message`);
+  }
+}
+
 /** The service refused a registration; the object, query or channel has left the wanted set. */
 export class RegistrationRefused extends ColdNotifyError {
   override name = "RegistrationRefused";
@@ -203,9 +227,12 @@ export class RegistrationRefused extends ColdNotifyError {
     readonly query: string | null = null,
     /** The channel's name; null if it is not a channel. */
     readonly channel: string | null = null,
+    /** The share's name; null if it is not a share of the channel. */
+    readonly share: string | null = null,
   ) {
     const named = query === null ? JSON.stringify(objectId) : `query ${JSON.stringify(query)}`;
-    const what = channel === null ? named : `channel ${JSON.stringify(channel)}`;
+    const ofShare = share === null ? "" : `share ${JSON.stringify(share)} of `;
+    const what = channel === null ? named : `${ofShare}channel ${JSON.stringify(channel)}`;
     super(`registration for ${what} refused: ${reason}`);
   }
 }

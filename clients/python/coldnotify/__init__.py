@@ -22,7 +22,7 @@ from coldnotify._core.client import Status
 from coldnotify._effect import Newest, Outcome
 from coldnotify._outbox.outbox_base import Pending
 from coldnotify._outbox.session_publishing import Publication
-from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
+from coldnotify._registration import Channel, ChannelShare, QueryRegistration, Registration, Subscription
 from coldnotify._threaded_notify import Notify
 from coldnotify.connection import Connection
 from coldnotify.errors import (
@@ -32,6 +32,7 @@ from coldnotify.errors import (
     ChannelsUnknown,
     ColdNotifyError,
     DescriptionsUnknown,
+    LeaseLost,
     MembersCallbackFailed,
     MessagesMissed,
     ObjectParked,
@@ -45,12 +46,14 @@ from coldnotify.errors import (
     QueryParked,
     RegistrationRefused,
     ServiceRefused,
+    SharesUnknown,
     StateDamaged,
     StateError,
     StateInUse,
     StateMismatch,
     UsedAfterFork,
 )
+from coldnotify.leased_message import LeasedMessage
 from coldnotify.message import Message, Missed, MissedReason
 from coldnotify.notification import Notification
 from coldnotify.notify_groups import NotifyGroups
@@ -62,10 +65,13 @@ __all__ = [
     "Channel",
     "ChannelCallbackFailed",
     "ChannelParked",
+    "ChannelShare",
     "ChannelsUnknown",
     "ColdNotifyError",
     "Connection",
     "DescriptionsUnknown",
+    "LeaseLost",
+    "LeasedMessage",
     "Link",
     "MembersCallbackFailed",
     "Message",
@@ -92,6 +98,7 @@ __all__ = [
     "Registration",
     "RegistrationRefused",
     "ServiceRefused",
+    "SharesUnknown",
     "State",
     "StateDamaged",
     "StateError",

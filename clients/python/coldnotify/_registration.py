@@ -1,15 +1,23 @@
-"""The objects that an application holds for its registrations: `Registration`, `QueryRegistration`, `Channel`."""
+"""The objects that an application holds: `Registration`, `QueryRegistration`, `Channel`, `ChannelShare`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
-from coldnotify._core.interests.interests import Interest, QueryInterest
-from coldnotify._run import Callback, MembersCallback, MessageCallback, MissedCallback
+from coldnotify._core.interests.interests import Interest, QueryInterest, ShareInterest
+from coldnotify._run import (
+    Callback,
+    HandedCallback,
+    LostCallback,
+    MembersCallback,
+    MessageCallback,
+    MissedCallback,
+)
 
 if TYPE_CHECKING:
     import reactivex
 
+    from coldnotify.leased_message import LeasedMessage
     from coldnotify.message import Message
     from coldnotify.notification import Notification
 
@@ -23,6 +31,13 @@ class Subscriber(NamedTuple):
     """True if it is called when objects enter and leave, and not for their versions."""
     missed: bool = False
     """True if it is called for missed messages of a channel, and not for its messages."""
+    lost: bool = False
+    """True if it is called for messages of a share whose leases are lost, and not for those that are handed out."""
+
+    @property
+    def parameter(self) -> str:
+        """The name of the parameter that it was given as."""
+        return "on_missed" if self.missed else "on_lost" if self.lost else "callback"
 
 
 class CallbackKeeper(Protocol):
@@ -211,3 +226,60 @@ class Channel:
 
     def __repr__(self) -> str:
         return f"Channel({self.name!r})"
+
+
+class ChannelShare:
+    """The membership in a share of a channel: of its messages, each is handed to one member."""
+
+    def __init__(self, shell: CallbackKeeper, share: ShareInterest) -> None:
+        self._shell = shell
+        self._share = share
+
+    @property
+    def channel(self) -> str:
+        """The channel's name."""
+        return self._share.channel
+
+    @property
+    def name(self) -> str:
+        """The share's name."""
+        return self._share.share
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The share takes messages that are sent to one of these, and those that are sent to all."""
+        return frozenset(self._share.attributes)
+
+    def subscribe(
+        self,
+        callback: HandedCallback,
+        *,
+        on_missed: MissedCallback | None = None,
+        on_lost: LostCallback | None = None,
+    ) -> Subscription:
+        """Calls `callback` with each message that this client is handed, one after another.
+
+        Returning settles the message; raising gives it back, and `message.retry(after_s=...)` does so for a time. It
+        stays in this client's hand while the callback runs, however long that takes, as long as there is a connection.
+        If there is none for a lease's length, `on_lost` is called beside the callback that runs, in a thread of its own
+        or on the event loop; without one it is reported as LeaseLost. `on_missed` is called with gaps in which messages
+        may be missing; without one they are reported as MessagesMissed. Without any subscriber nothing is handed out
+        to this client.
+        """
+        told = [Subscriber(self._share, callback)]
+        if on_missed is not None:
+            told.append(Subscriber(self._share, on_missed, missed=True))
+        if on_lost is not None:
+            told.append(Subscriber(self._share, on_lost, lost=True))
+        return self._shell._subscribe(*told)
+
+    def observable(self) -> "reactivex.Observable[LeasedMessage]":
+        """Returns the messages as a reactivex Observable: an observer that returns settles one. Raises ImportError
+        without the extra coldnotify[reactivex].
+        """
+        from coldnotify.rx import observable
+
+        return observable(self)
+
+    def __repr__(self) -> str:
+        return f"ChannelShare({self.name!r} of {self.channel!r})"

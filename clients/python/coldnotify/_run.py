@@ -3,19 +3,21 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from coldnotify._carriers import CONNECTION_LOST, ENDED_BY_GATEWAY, Carrier, carrier_of
 from coldnotify._clock import sleep_counting_clock
 from coldnotify._core.document.document import ClientIdentity
-from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save, Status
+from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save, ShareJob, Status
 from coldnotify._core.session.reconnect import Address
 from coldnotify._core.session.standstill import Standstill
+from coldnotify._core.shares.lease import Lease
 from coldnotify._forked import Owner
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.errors import StateError
+from coldnotify.handed_message import HandedMessage
 from coldnotify.message import Message, Missed
 from coldnotify.notification import Notification
 from coldnotify.state import State
@@ -33,6 +35,14 @@ MessageCallback = Callable[[Message], object]
 MissedCallback = Callable[[Missed], object]
 """Called with a gap in which messages of a channel may be missing. In the asyncio form it may be a
 coroutine function.
+"""
+HandedCallback = Callable[[Any], object]
+"""Called with a message of a share that is handed to this client (LeasedMessage). In the asyncio form it may be a
+coroutine function.
+"""
+LostCallback = Callable[[Any], object]
+"""Called with a message of a share, or a gap, whose lease is lost. In the asyncio form it may be a coroutine
+function.
 """
 OnError = Callable[[Exception], object]
 
@@ -56,9 +66,12 @@ class NotifyRun:
         ended: Callable[[], None],
         wake: Callable[[], None],
         owner: Owner,
+        shared_message: Callable[..., HandedMessage],
     ) -> None:
         """`new_driver` is called with the time. `callback_of`: by number, unless it was disposed of. `ended`: the run
-        is over, the state file is let go. `wake`: the hands look again."""
+        is over, the state file is let go. `wake`: the hands look again. `shared_message`: makes the form of a share's
+        message for callbacks.
+        """
         self.owner = owner
         self._clock = sleep_counting_clock()
         now = self._clock()
@@ -73,6 +86,7 @@ class NotifyRun:
         self._context = context
         self._callback_of = callback_of
         self._ended = ended
+        self._shared_message = shared_message
         self._served = False
         """True if the present or last connection has carried a session."""
         self._outage_told = False
@@ -243,10 +257,29 @@ class NotifyRun:
         callbacks knows it by that.
         """
         group = self._identity.group
+        told = (self._settled_by_us(one) if isinstance(one, HandedMessage) else one for one in job.arguments)
         return tuple(
-            replace(one, group=group) if isinstance(one, (Notification, Message, Missed)) else one
-            for one in job.arguments
+            replace(one, group=group) if isinstance(one, (Notification, Message, Missed)) else one for one in told
         )
+
+    def _settled_by_us(self, message: HandedMessage) -> HandedMessage:
+        known = {one.name: getattr(message, one.name) for one in fields(message)}
+        return self._shared_message(**known, settle=self.settle)
+
+    def settle(self, lease: Lease, told: Callable[[], object]) -> None:
+        """Settles a message of a share while its callback runs. `told` is called once that is answered, or lost."""
+        with self.lock:
+            self.driver.application.settle(lease, told)
+        self._wake()
+
+    def call_lost(self, job: ShareJob) -> Iterator[object]:
+        """Calls who is to hear that a lease is lost. Yields what they return, so that an event loop can await it."""
+        arguments = self.arguments(job)
+        for _, callback in self.callbacks(job):
+            try:
+                yield callback(*arguments)
+            except Exception:
+                logger.exception("on_lost raised")
 
     def called(self, job: AnyJob, failed: Mapping[int, BaseException]) -> None:
         """They have returned, or raised."""

@@ -12,27 +12,39 @@ from datetime import datetime
 from typing import Any, Literal, overload
 
 from coldnotify_schemas.names import check_name, check_object
+from coldnotify_schemas.share_names import LEASE_S_MAX, LEASE_S_MIN, PREFETCH_MAX
 
 from coldnotify._core.application import Application
 from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import Driver, Save, Status
 from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
-from coldnotify._core.interests.interests import Interest, QueryInterest, channel_by, channels_by, prefix_of, query_of
+from coldnotify._core.interests.interests import (
+    Interest,
+    QueryInterest,
+    ShareInterest,
+    channel_by,
+    channels_by,
+    prefix_of,
+    query_of,
+    share_by,
+)
 from coldnotify._core.interests.since import since_of
 from coldnotify._core.publishing.outgoing import Outgoing, check_frame, message_of, patch_of, version_of
 from coldnotify._core.publishing.patches import Patch
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.settings import NEWEST_BYTES_MAX, REPORTS_MAX, ClientSettings
+from coldnotify._core.shares.share_member import LEASE_S, KeptShare
 from coldnotify._core.wishes import Wishes
 from coldnotify._forked import Owner, in_children
 from coldnotify._outbox.outbox_base import Pending
 from coldnotify._outbox.session_publishing import Publication, SessionPublishing
 from coldnotify._payload_first import payload_first
-from coldnotify._registration import Channel, QueryRegistration, Registration, Subscriber, Subscription
+from coldnotify._registration import Channel, ChannelShare, QueryRegistration, Registration, Subscriber, Subscription
 from coldnotify._run import NotifyRun, OnError
 from coldnotify._tls import ContextKeeper
 from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
+from coldnotify.handed_message import HandedMessage
 from coldnotify.notification import Notification
 from coldnotify.shared_link import Link
 from coldnotify.state import State
@@ -42,13 +54,18 @@ PUBLISHES_WAITING_BYTES_MAX = 16 * 1024 * 1024
 """Publishes of a device that is away for long: in memory, or in its outbox."""
 GATHER_PART = 10
 """Floors and cursor wait for this part of an interval for those of other groups in the same state file."""
+PREFETCH_WEB = 16
+"""Prefetch of a client whose line costs nothing."""
 _ID_BYTES = 12
 """Random, of a message's id."""
 
 
 class NotifyShell:
-    """The part of `Notify` that both forms share. Its methods may be called from any thread. In a child of fork() all
+    """The part of `Notify` that both forms have. Its methods may be called from any thread. In a child of fork() all
     raise UsedAfterFork once it was connected, or has published; disconnect() does nothing there."""
+
+    _shared_message: Callable[..., HandedMessage]
+    """Makes the form of a share's message that callbacks are called with."""
 
     def __init__(
         self,
@@ -213,15 +230,61 @@ class NotifyShell:
         """
         self._unregister(query_of(text))
 
-    def channel(self, name: str, *, since: str | datetime = "now", attributes: Iterable[str] = ()) -> Channel:
-        """Subscribes to every message of this channel.
+    @overload
+    def channel(
+        self, name: str, *, since: str | datetime = "now", attributes: Iterable[str] = (), share: None = None
+    ) -> Channel: ...
+    @overload
+    def channel(
+        self,
+        name: str,
+        *,
+        since: str | datetime = "now",
+        attributes: Iterable[str] = (),
+        share: str,
+        lease_s: int | None = None,
+        prefetch: int | None = None,
+    ) -> ChannelShare: ...
+    def channel(
+        self,
+        name: str,
+        *,
+        since: str | datetime = "now",
+        attributes: Iterable[str] = (),
+        share: str | None = None,
+        lease_s: int | None = None,
+        prefetch: int | None = None,
+    ) -> Channel | ChannelShare:
+        """Subscribes to every message of this channel; or, with `share`, becomes a member of this share of it: of its
+        messages, each is handed to one member.
 
         `since` is the beginning: "now", "oldest" (what the log still has), "newest" (with the newest message), a
         datetime with a time zone, or the `position` of a message: after that one. It counts once: an existing
         subscription continues from its position. `attributes`: only messages that are sent to one of these, or to all.
-        Each name has one set of attributes, the last one passed. Raises ValueError, which names the argument.
+        Each name has one set of attributes, the last one passed.
+
+        Of a share, the first member decides where it begins, and its attributes; others have to say the same.
+        `lease_s`: after so long without a connection a message may be handed to another member (seconds, 3 to 43,200);
+        None: 30.
+        `prefetch`: so many messages at most are handed to this client before it has settled some (1 to 1,000); None: 16
+        with the profile "web", else 1. Raises ValueError, which names the argument.
         """
-        return self._channel(channel_by(name, attributes), since)
+        if share is None:
+            if lease_s is not None or prefetch is not None:
+                raise ValueError("share: is missing, and lease_s and prefetch are of one")
+            return self._channel(channel_by(name, attributes), since)
+        interest = share_by(share, name, attributes)
+        lease_s = LEASE_S if lease_s is None else lease_s
+        if prefetch is None:
+            prefetch = PREFETCH_WEB if self._connection.profile == "web" else 1
+        _check_whole("lease_s", lease_s, LEASE_S_MIN, LEASE_S_MAX)
+        _check_whole("prefetch", prefetch, 1, PREFETCH_MAX)
+        self._owner.check()
+        kept = KeptShare(since=since_of(since), lease_s=lease_s, prefetch=prefetch)
+        with self._lock:
+            self._asked.register_share(interest, kept)
+        self._wake()
+        return ChannelShare(self, interest)
 
     def channels(
         self, prefix: str = "", *, pattern: str = "", since: str | datetime = "now", attributes: Iterable[str] = ()
@@ -233,11 +296,19 @@ class NotifyShell:
         """
         return self._channel(channels_by(prefix, pattern, attributes), since)
 
-    def unregister_channel(self, name: str) -> None:
-        """Unsubscribes from this channel: its subscriptions end, the service is told. Raises ValueError for an invalid
-        name.
+    def unregister_channel(self, name: str, *, share: str | None = None) -> None:
+        """Unsubscribes from this channel: its subscriptions end, the service is told. `share`: ends the membership in
+        this share of it instead. Raises ValueError for an invalid name.
         """
-        self._unregister_channel(channel_by(name))
+        if share is None:
+            self._unregister_channel(channel_by(name))
+            return
+        self._owner.check()
+        interest = share_by(share, name)
+        with self._lock:
+            self._asked.unregister_share(name, share)
+            self._unsubscribe_all(lambda other: isinstance(other, ShareInterest) and other[:2] == interest[:2])
+        self._wake()
 
     def unregister_channels(self, prefix: str = "", *, pattern: str = "") -> None:
         """Unsubscribes from all channels of this prefix or pattern, as it was given to `channels`. Raises ValueError
@@ -347,6 +418,7 @@ class NotifyShell:
         to: Iterable[str] = (),
         expires_at: int | None = None,
         priority: str | None = None,
+        key: str | None = None,
         acknowledged: Literal[True] = True,
     ) -> Publication: ...
     @overload
@@ -359,6 +431,7 @@ class NotifyShell:
         to: Iterable[str] = (),
         expires_at: int | None = None,
         priority: str | None = None,
+        key: str | None = None,
         acknowledged: bool,
     ) -> Publication | None: ...
     def send(
@@ -370,11 +443,13 @@ class NotifyShell:
         to: Iterable[str] = (),
         expires_at: int | None = None,
         priority: str | None = None,
+        key: str | None = None,
         acknowledged: bool = True,
     ) -> Publication | None:
         """Sends a message to a channel of this client's group, in the same way. `payload`: bytes, or any JSON value.
         `id`: None: a new one; a repeat has the same. `to`: only subscriptions with one of these attributes are told it.
-        `priority`: "high" moves what waits of this channel for a client in front of what waits of others.
+        `priority`: "high" moves what waits of this channel for a client in front of what waits of others. `key`: of
+        messages with one key, members of a share are handed one after the other, in order.
         """
         identity = self._identity
         outgoing = message_of(
@@ -386,6 +461,7 @@ class NotifyShell:
             to=to,
             expires_at=expires_at,
             priority=priority,
+            key=key,
         )
         return self._publish(outgoing, acknowledged=acknowledged)
 
@@ -504,7 +580,7 @@ class NotifyShell:
         self._owner.check()
         for one in subscribers:
             if not callable(one.callback):
-                raise ValueError(f"{'on_missed' if one.missed else 'callback'}: {one.callback!r} cannot be called")
+                raise ValueError(f"{one.parameter}: {one.callback!r} cannot be called")
         numbers = []
         with self._lock:
             # Who is told what is missed comes first: it may be told at once.
@@ -524,8 +600,10 @@ class NotifyShell:
             if subscriber is not None and self._driver is not None:
                 if isinstance(subscriber.interest, QueryInterest) and subscriber.members:
                     self._driver.application.unsubscribe_members(subscriber.interest, number)
-                elif isinstance(subscriber.interest, ChannelInterest) and subscriber.missed:
+                elif isinstance(subscriber.interest, ChannelInterest | ShareInterest) and subscriber.missed:
                     self._driver.application.unsubscribe_missed(subscriber.interest, number)
+                elif isinstance(subscriber.interest, ShareInterest) and subscriber.lost:
+                    self._driver.application.unsubscribe_lost(subscriber.interest, number)
                 else:
                     self._driver.application.unsubscribe(subscriber.interest, number)
         self._wake()
@@ -605,6 +683,7 @@ class NotifyShell:
                 self._ended,
                 self._wake,
                 self._owner,
+                self._shared_message,
             )
             with self._lock:
                 self._wishes.apply(run.driver.application)
@@ -646,12 +725,19 @@ class NotifyShell:
             raise StateMismatch(f"{self._state}: {error}") from None
 
 
+def _check_whole(name: str, value: int, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{name}: {value!r} is not a whole number from {least} to {most}")
+
+
 def _join(application: Application, number: int, subscriber: Subscriber) -> None:
     """The client counts with this callback from now on."""
     if isinstance(subscriber.interest, QueryInterest) and subscriber.members:
         application.subscribe_members(subscriber.interest, number)
-    elif isinstance(subscriber.interest, ChannelInterest) and subscriber.missed:
+    elif isinstance(subscriber.interest, ChannelInterest | ShareInterest) and subscriber.missed:
         application.subscribe_missed(subscriber.interest, number)
+    elif isinstance(subscriber.interest, ShareInterest) and subscriber.lost:
+        application.subscribe_lost(subscriber.interest, number)
     else:
         application.subscribe(subscriber.interest, number)
 

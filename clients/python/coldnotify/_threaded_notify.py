@@ -17,6 +17,7 @@ from coldnotify._core.driver import (
     AnyJob,
     AskDirectory,
     CallCallbacks,
+    CallLost,
     Close,
     Connect,
     End,
@@ -24,6 +25,7 @@ from coldnotify._core.driver import (
     Report,
     Save,
     SendBytes,
+    ShareJob,
     Tell,
 )
 from coldnotify._core.settings import LINGER_S
@@ -31,12 +33,14 @@ from coldnotify._forked import in_children
 from coldnotify._link import CarriedLink, LinkState
 from coldnotify._run import NotifyRun, logger
 from coldnotify._shell import NotifyShell
+from coldnotify.leased_message import LeasedMessage
 
 
 class Notify(NotifyShell):
     """A client of ColdNotify. See `coldnotify` for an example; all methods may be called from any thread."""
 
     _threads: "_Threads | None" = None
+    _shared_message = LeasedMessage
 
     def connect(self, timeout_s: float | None = None) -> bool:
         """Start the client, which from now on connects, and connects again, by itself. If it runs and waits for its
@@ -204,12 +208,19 @@ class _Threads:
                 self._links[number] = CarriedLink(address, context, self.wake, carrier, timeout_ms)
             case AskDirectory():
                 threading.Thread(target=self.run.ask_directory, name="coldnotify-directory", daemon=True).start()
+            case CallLost(job):
+                # The callback thread may be busy with that very message.
+                threading.Thread(target=self._call_lost, args=(job,), name="coldnotify-lost", daemon=True).start()
             case End():
                 return False
             case _:
                 self._on_link(action)
         self._listen()
         return True
+
+    def _call_lost(self, job: ShareJob) -> None:
+        for _ in self.run.call_lost(job):
+            pass
 
     def _on_link(self, action: SendBytes | EndSending | Close) -> None:
         link = self._links[action.link]

@@ -11,15 +11,18 @@ import asyncio
 import inspect
 import os
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from coldnotify._carriers import CONNECTION_LOST, ENDED_BY_GATEWAY, Carrier, CarrierError
 from coldnotify._core.driver import (
     AnyJob,
     AskDirectory,
     CallCallbacks,
+    CallLost,
     Close,
     Connect,
     End,
@@ -27,17 +30,19 @@ from coldnotify._core.driver import (
     Report,
     Save,
     SendBytes,
+    ShareJob,
     Tell,
 )
 from coldnotify._core.session.reconnect import Address
 from coldnotify._core.settings import LINGER_S
 from coldnotify._forked import in_children
 from coldnotify._link import limit_unacknowledged
-from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
+from coldnotify._registration import Channel, ChannelShare, QueryRegistration, Registration, Subscription
 from coldnotify._run import NotifyRun, logger
 from coldnotify._shell import NotifyShell
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
+from coldnotify.handed_message import HandedMessage, nowhere
 from coldnotify.message import Message, Missed
 from coldnotify.notification import Notification
 from coldnotify.notify_groups import GroupsShell
@@ -45,7 +50,9 @@ from coldnotify.state import State
 
 __all__ = [
     "Channel",
+    "ChannelShare",
     "Connection",
+    "LeasedMessage",
     "Message",
     "Missed",
     "Notification",
@@ -58,10 +65,35 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class LeasedMessage(HandedMessage):
+    """A message of a share, for a callback of `coldnotify.aio.Notify`."""
+
+    settle: Callable[[Any, Callable[[], object]], None] = field(default=nowhere, repr=False, compare=False)
+    """The library's."""
+
+    async def done(self, timeout_s: float | None = None) -> None:
+        """Settles it, and returns once that is certain; see `coldnotify.LeasedMessage.done`. Raises LeaseLost,
+        TimeoutError.
+        """
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def told() -> None:
+            with suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(over.set)
+
+        self.settle(self.lease, told)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.lease.lease_s if timeout_s is None else timeout_s):
+                await over.wait()
+        self.check_settled()
+
+
 class Notify(NotifyShell):
     """A client of ColdNotify in an event loop. Methods that are not coroutines may be called from any thread."""
 
     _tasks: "_Tasks | None" = None
+    _shared_message = LeasedMessage
 
     async def connect(self, timeout_s: float | None = None) -> bool:
         """Start the client, which from now on connects, and connects again, by itself. If it runs and waits for its
@@ -175,6 +207,7 @@ class _Tasks:
         self._loop = asyncio.get_running_loop()
         self._links: dict[int, _Link] = {}
         self._asking: asyncio.Task[None] | None = None
+        self._lost: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._calls = asyncio.Event()
         self._changed = asyncio.Event()
@@ -260,11 +293,24 @@ class _Tasks:
                 link.connect(address, context)
             case AskDirectory():
                 self._asking = asyncio.create_task(asyncio.to_thread(self.run.ask_directory))
+            case CallLost(job):
+                # The callback task may be busy with that very message.
+                task = asyncio.create_task(self._call_lost(job))
+                self._lost.add(task)
+                task.add_done_callback(self._lost.discard)
             case End():
                 return False
             case _:
                 self._on_link(action)
         return True
+
+    async def _call_lost(self, job: ShareJob) -> None:
+        for result in self.run.call_lost(job):
+            if inspect.isawaitable(result):
+                try:
+                    await result
+                except Exception:
+                    logger.exception("on_lost raised")
 
     def _on_link(self, action: SendBytes | EndSending | Close) -> None:
         link = self._links[action.link]

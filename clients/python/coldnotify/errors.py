@@ -21,6 +21,8 @@
     |-- ChannelParked               they raised too often                        (reported)
     |-- MessagesMissed              no callback is subscribed to gaps            (reported)
     |-- ChannelsUnknown             the service is older and has none            (reported)
+    |-- SharesUnknown               the service is older and has none            (reported)
+    |-- LeaseLost                   another client may have a share's message    (also reported)
     |-- ServiceStale                nothing proves any more that the client is current (reported)
     |-- ServiceFresh                it is proved again: the end of a ServiceStale (reported)
     |-- RegistrationRefused         the service refused a registration           (reported)
@@ -32,7 +34,12 @@ raised by connect() and reported afterwards. A network that is away is not an er
 Wrong arguments raise ValueError, whose message begins with the name of the field or setting.
 """
 
-from coldnotify.message import Missed
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coldnotify.message import Missed
 
 
 class ColdNotifyError(Exception):
@@ -229,12 +236,41 @@ class ChannelsUnknown(ColdNotifyError):
         super().__init__("the service is older and knows no channels: they are registered once it knows them")
 
 
+class SharesUnknown(ColdNotifyError):
+    """The service is of an older release without shares: registrations wait for one that has them. Reported once."""
+
+    def __init__(self) -> None:
+        super().__init__("the service is older and knows no shares: they are registered once it knows them")
+
+
+class LeaseLost(ColdNotifyError):
+    """The lease of a share's message is over, and another member may be handed it. Raised by `done`; reported where no
+    `on_lost` is subscribed.
+    """
+
+    def __init__(self, channel: str, offset: int) -> None:
+        super().__init__(
+            f"channel {channel!r}, offset {offset}: the lease is lost, another member may have the message"
+        )
+        self.channel = channel
+        self.offset = offset
+
+
 class RegistrationRefused(ColdNotifyError):
     """The service refused a registration; the object, query or channel has left the wanted set."""
 
-    def __init__(self, object_id: str, reason: str, *, query: str | None = None, channel: str | None = None) -> None:
+    def __init__(
+        self,
+        object_id: str,
+        reason: str,
+        *,
+        query: str | None = None,
+        channel: str | None = None,
+        share: str | None = None,
+    ) -> None:
         named = repr(object_id) if query is None else f"query {query!r}"
-        what = named if channel is None else f"channel {channel!r}"
+        of_share = "" if share is None else f"share {share!r} of "
+        what = named if channel is None else f"{of_share}channel {channel!r}"
         super().__init__(f"registration for {what} refused: {reason}")
         self.object_id = object_id
         """"", if it is a query's or a channel's."""
@@ -242,6 +278,8 @@ class RegistrationRefused(ColdNotifyError):
         """The query's text; None if it is not a query."""
         self.channel = channel
         """The channel's name; None if it is not a channel."""
+        self.share = share
+        """The share's name; None if it is not a share of the channel."""
         self.reason = reason
 
 

@@ -431,6 +431,7 @@ class HttpPublisher(MayHaveOutbox):
         expires_at: int | None = None,
         source: str | None = None,
         priority: str | None = None,
+        key: str | None = None,
     ) -> Sent:
         """Sends a message to a channel; returns when it is durable. The arguments are those of Publisher.send(). Raises
         ValueError, PublishError, PublishTimeout."""
@@ -446,12 +447,13 @@ class HttpPublisher(MayHaveOutbox):
                 expires_at=expires_at,
                 source=source,
                 priority=priority,
+                key=key,
             )
             return self._outbox.accept_messages([outgoing])[0]
         message: dict[str, object] = {"id": message_id, **(said_payload(payload) or {"payload": None})}
         if to:
             message["to"] = sorted(to)
-        fields = {"expires_at": expires_at, "source": source, "priority": priority}
+        fields = {"expires_at": expires_at, "source": source, "priority": priority, "key": key}
         message |= {name: value for name, value in fields.items() if value is not None}
         answer = self._post(_path(domain, group_id, channel, kind="channels"), message)
         return Sent(answer["partition"], answer["offset"], message_id)
@@ -468,6 +470,7 @@ class HttpPublisher(MayHaveOutbox):
         expires_at: int | None = None,
         source: str | None = None,
         priority: str | None = None,
+        key: str | None = None,
     ) -> Sent:
         """send() for asyncio, in a thread. Cancelling the wait does not take back what is sent."""
         return await asyncio.to_thread(
@@ -481,6 +484,7 @@ class HttpPublisher(MayHaveOutbox):
             expires_at=expires_at,
             source=source,
             priority=priority,
+            key=key,
         )
 
     def describe(

@@ -452,6 +452,7 @@ class Publisher(MayHaveOutbox):
         source: str | None = None,
         traceparent: str | None = None,
         priority: str | None = None,
+        key: str | None = None,
     ) -> Sent:
         """Sends a message to a channel; returns when it is durable. Every subscriber is told each message, in order.
 
@@ -459,13 +460,14 @@ class Publisher(MayHaveOutbox):
         the same id, among the next 10,000 records of the log, is told to nobody. None: a new one. `to`: only
         subscriptions with one of these attributes are told it. `expires_at`: Unix time in ms from which on nobody is
         told it. `source`: the client that caused it. `priority`: "high" moves what waits of this channel for a client
-        in front of what waits of others.
+        in front of what waits of others. `key`, at most 64 bytes: members of a share are handed messages with one key
+        in their order.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout. After one
         that is `indeterminate`, sending again with the same id is safe.
         """
         check_channel(domain, group_id, channel)
-        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source, priority=priority)
+        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source, priority=priority, key=key)
         trace = trace_of(traceparent)
         if self._outbox is not None:
             return self._outbox.accept_messages([outgoing_message(domain, group_id, channel, record, trace)])[0]
@@ -485,10 +487,11 @@ class Publisher(MayHaveOutbox):
         source: str | None = None,
         traceparent: str | None = None,
         priority: str | None = None,
+        key: str | None = None,
     ) -> Sent:
         """send() for asyncio. Cancelling the wait does not take back what is sent."""
         check_channel(domain, group_id, channel)
-        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source, priority=priority)
+        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source, priority=priority, key=key)
         (outcome,) = await self.send_messages_async(domain, group_id, [(channel, record)], traceparent=traceparent)
         return _unless_failed(outcome)
 

@@ -12,7 +12,7 @@ from coldnotify_schemas.atomic_sets import DECIDED_SET_HEADER, SET_PREFIX
 from coldnotify_schemas.decisions import DECIDED_HEADER
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import (
-    FORMAT_WITH_FILTERS,
+    FORMAT_WITH_SHARES,
     GENERATION_KEY,
     RegistrationsRecord,
     SessionRecord,
@@ -212,7 +212,7 @@ class CopiedRecords:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.counts[NOT_UNDERSTOOD] += 1
             return None
-        if said.format > FORMAT_WITH_FILTERS:
+        if said.format > FORMAT_WITH_SHARES:
             return value  # a later release's: matchers of this one do not serve its partition
         if isinstance(said, SessionRecord):
             # Its session is one of the old installation's gateways.

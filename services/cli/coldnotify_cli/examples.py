@@ -20,7 +20,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "publish": (f"{_CAMERA} --version 42 --payload '{{\"fps\": 5}}'",),
     "send": (f"{_GROUP} tasks --payload '\"look north\"'",),
     "describe": (f"{_CAMERA} Kind=configuration fps=8", _CAMERA),
-    "watch": (f"{_OBSERVER} camera-config", f"{_OBSERVER} --channel tasks --since oldest --once"),
+    "watch": (
+        f"{_OBSERVER} camera-config",
+        f"{_OBSERVER} --channel tasks --since oldest --once",
+        f"{_OBSERVER} --channel tasks --share workers --ack",
+    ),
     "link": ("/run/coldnotify/link --gateway gateway.example:55000",),
     "check": ("publisher.jsonl device.jsonl topics.jsonl",),
     "state client": (_OBSERVER,),

@@ -28,8 +28,8 @@ _SHOWN_BYTES = 1_000
 
 
 def of_channels(topics: TopicNames) -> tuple[str, ...]:
-    """Channels' messages, and the matcher's state of them. Kafka need not have these topics."""
-    return (*topics.channels, topics.channels_state)
+    """Channels' messages, and the matcher's state of them and of their shares. Kafka need not have these topics."""
+    return (*topics.channels, topics.channels_state, topics.shares)
 
 
 def of_clients(topics: TopicNames) -> tuple[str, ...]:

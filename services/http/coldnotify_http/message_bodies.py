@@ -14,6 +14,7 @@ from coldnotify_schemas.channels import check_message
 from coldnotify_schemas.interests import channel_text
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, PUBLISHES_PER_REQUEST_MAX
+from coldnotify_schemas.share_names import check_no_dead_letters
 
 from coldnotify_http.bodies import SINGLE_BODY_BYTES_MAX, end_of_path
 
@@ -37,6 +38,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
     expires_at: int | None = None
     source: str | None = None
     priority: str | None = None
+    key: str | None = None
 
 
 class _Named(_Message):
@@ -53,7 +55,7 @@ def channel_of_path(raw_path: str) -> str:
         name = unquote_to_bytes(encoded).decode()
     except UnicodeDecodeError:
         raise InvalidName(f"channel: {encoded[:80]!r} is not valid UTF-8") from None
-    channel_text(name)
+    channel_text(check_no_dead_letters(name))
     return name
 
 
@@ -79,7 +81,7 @@ def parse_messages(body: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Iterator[
     for place, raw in enumerate(many):
         try:
             said = _decode(bytes(raw), _Named)
-            channel_text(said.channel)
+            channel_text(check_no_dead_letters(said.channel))
             message = _message(said, bytes_max)
         except ValueError as error:
             raise InvalidMessage(place, error) from None
@@ -118,6 +120,7 @@ def _message(said: _Message, bytes_max: int) -> CheckedMessage:
         expires_at=said.expires_at,
         source=said.source,
         priority=said.priority,
+        key=said.key,
     )
 
 

@@ -5,15 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, Retention
 from coldnotify_schemas.matcher_state import ChannelsRecord, SessionRecord
+from coldnotify_schemas.share_state import ShareRecord
 from coldnotify_streams.core import events
 from coldnotify_streams.core.events import JobRecord
 from coldnotify_streams.core.job import LogBounds
 
 from coldnotify_matcher.engine import Block, Engine, MessageRecord
-from coldnotify_matcher.engine.interests.kinds import channels_in
+from coldnotify_matcher.engine.interests.kinds import channels_in, shares_in
 from coldnotify_matcher.engine.streams.end_history import EndHistory
 from coldnotify_matcher.run_topics import ChannelsLog
 from coldnotify_matcher.state_records import OFFSET_MAX, retention_of
+
+_READ_AHEAD_MAX = 1_000_000
+"""A predecessor may have gone on reading a log for a while, behind the place that this matcher has read."""
 
 
 class ChannelLogs:
@@ -51,6 +55,16 @@ class ChannelLogs:
             log = self._by_retention.get(retention_of(key))
             if log is not None and record.epoch == log.epoch:
                 yield key, record
+
+    def share_beyond(self, key: str, record: ShareRecord) -> str | None:
+        """Returns the reason why a share's record cannot belong to its log; None: it can."""
+        log = self._engine.state.channel_logs.get(self._retentions.of(key.partition("/")[0]))
+        if log is None or log.epoch != record.epoch:
+            return None
+        end = max(log.position, log.ends.newest) + _READ_AHEAD_MAX
+        last = max(record.base, record.settled[-1] if record.settled else -1)
+        last = max([last, *(one.offset for one in record.handed_out)])
+        return f"base: has the offset {last}, and the log ends at {end}" if last >= end else None
 
     def beyond(self, key: str, record: ChannelsRecord, bounds: Mapping[str, LogBounds]) -> str | None:
         """Returns the reason why a record cannot belong to a log with these bounds; None: it can."""
@@ -161,15 +175,17 @@ class ChannelLogs:
 
 
 def _channels(request: internal_pb2.Request) -> Sequence[wire_pb2.Interest]:
-    """Returns the channels that a request registers, or reports to be behind in."""
+    """Returns the channels, and shares of channels, that a request registers, or reports to be behind in."""
     match request.WhichOneof("body"):
         case "open":
-            return channels_in(request.open.interests)
+            said = request.open.interests
         case "register":
-            return channels_in(request.register.interests)
+            said = request.register.interests
         case "sync":
-            return channels_in(request.sync.interests)
-    return ()
+            said = request.sync.interests
+        case _:
+            return ()
+    return [*channels_in(said), *shares_in(said)]
 
 
 def _message(retention: Retention, record: JobRecord) -> MessageRecord:

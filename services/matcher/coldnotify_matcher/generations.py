@@ -3,6 +3,8 @@
 An owner whose claim is outdone gives up. A claim that was overwritten is written again.
 """
 
+from dataclasses import replace
+
 import msgspec
 from coldnotify_schemas.matcher_state import FORMAT, GENERATION_KEY, GenerationRecord
 from coldnotify_streams.core.partition_progress import OwningPhase
@@ -73,6 +75,10 @@ class Generations:
     def claim_again(self, requests_topic_changed: bool) -> ProducedRecord:
         """Returns the record that states this run's claim again."""
         return self._record(self.claimed, requests_topic_changed)
+
+    def marker(self, topic: str, requests_topic_changed: bool) -> ProducedRecord:
+        """Returns this run's claim, as a record of another topic: once that is read back, so is all before it."""
+        return replace(self._record(self.claimed, requests_topic_changed), topic=topic)
 
     def on_record(self, value: bytes | None, now_ms: int, phase: OwningPhase) -> None:
         """Handle a record under the claims' key. Raises TakenOver, and UnreadableState."""

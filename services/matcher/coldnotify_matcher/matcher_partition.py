@@ -6,9 +6,11 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_streams.core.events import JobRecord, LogBlock, Takeover, UnreadableOffsets
 from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs
 from coldnotify_streams.core.partition_progress import OwningPhase
+from coldnotify_streams.core.partition_turns import Spent
 
 from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, ProducedRecord, Rules, Step
+from coldnotify_matcher.engine.streams.end_history import EndHistory
 from coldnotify_matcher.engine.tenants.use import Use
 from coldnotify_matcher.epoch import requests_epoch_of
 from coldnotify_matcher.generations import Generations
@@ -61,6 +63,23 @@ class MatcherPartition(JobPartition):
         self._generations = Generations(number, names.sessions, cluster, owner)
         self._stored = StoredState(number, cluster, self.engine, self._logs, self._generations)
         self.engine.loading.start(_NOTHING_IS_FRESH)
+        self._takeover_told = False
+        """True if the step that tells gateways of the takeover was taken."""
+        self._marked = not cluster.shares
+        """True if this matcher has written its marker to the topic of shares, or there is none."""
+        self.engine.state.shares.offered = cluster.shares
+        self._requests_ends = EndHistory()
+        self._requests_end = 0
+        """The end of the requests at the takeover."""
+
+    @property
+    def waits(self) -> bool:
+        """True until it has read back a marker that it wrote to the topic of shares behind its takeover.
+
+        What a predecessor has sent to gateways before they heard of the takeover was durable before, and is in front of
+        the marker: with that, the shares are whole. What it sends later no gateway passes on.
+        """
+        return self._cluster.shares and not self.engine.state.shares.served
 
     def on_load(self, takeover: Takeover) -> None:
         """Begin to load: this matcher rejects and moves objects from the committed offset on."""
@@ -237,18 +256,37 @@ class MatcherPartition(JobPartition):
         """True if gateways have sessions here, which are told how fresh they are."""
         return any(gateway.sessions for gateway in self.engine.state.gateways.values())
 
+    @property
+    def wants_ends_of_requests(self) -> bool:
+        """True if there are shares: a lease ends as of a time up to which all requests are handled."""
+        return bool(self.engine.state.shares.by_key)
+
     def on_end_seen(self, topic: str, at_s: float, end: int) -> None:
         """Note where a topic ended at a time."""
+        if topic == self.topics.requests:
+            self._requests_ends.seen(at_s, end)
+            return
         ends = self.engine.state.ends if topic == self._objects else self._logs.ends(topic)
         ends.seen(at_s, end)
 
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> int:
         """Handle a batch of (offset, request), in order, for as long as the turn lasts. Returns the number of handled
         ones."""
-        self.engine.state.now_s = self.now_s
         handled = self.engine.on_requests(requests, now_ms, self.turn)
         self._note_unfinished()
         return handled
+
+    def begin_turn(self, turn: Spent, now_s: float) -> None:
+        """Begin a turn at a time (monotonic), which `turn` says to be over."""
+        super().begin_turn(turn, now_s)
+        state = self.engine.state
+        state.now_s = now_s
+        if self.waits and self._stored.marker_is_read:
+            self._stored.serve_shares(
+                self.takeover,
+                max(self._requests_end, self._requests_ends.newest, self.requests_read),
+                topic_changed=self.requests_topic_changed,
+            )
 
     def flush(self, now_ms: int) -> None:
         """Fan out publishes that were held back until now."""
@@ -256,14 +294,18 @@ class MatcherPartition(JobPartition):
         self._note_unfinished()
 
     def _note_unfinished(self) -> None:
-        if self.engine.unfinished:
+        if self.engine.unfinished or self.engine.steps_on or self._has_to_mark:
             self._unfinished.add(self.number)
         else:
             self._unfinished.discard(self.number)
 
     def next_due_ms(self) -> int | None:
         """Returns the time at which a held publish is to be fanned out (Unix time); None: none is held."""
-        return self.engine.next_due_ms()
+        return 0 if self._has_to_mark else self.engine.next_due_ms()
+
+    @property
+    def _has_to_mark(self) -> bool:
+        return self._takeover_told and not self._marked
 
     def on_tick(self, now_ms: int) -> None:
         """Tell the engine that about a second has passed."""
@@ -271,7 +313,15 @@ class MatcherPartition(JobPartition):
 
     def take_step(self, now_ms: int) -> Outputs:
         """Returns the engine's step and repairs; then seals; then tombstones and inbox records."""
+        age_ms = self._requests_ends.age_ms(self.requests_tried, self.engine.state.now_s)
+        if age_ms is not None:
+            self.engine.state.shares.as_of_ms = self.engine.state.steady_ms - age_ms
         step = self.engine.take_step(now_ms)
+        if self._has_to_mark:
+            step.state.append(self._generations.marker(self._names.shares, self.requests_topic_changed))
+            self._marked = True
+        self._takeover_told = True
+        self._note_unfinished()
         rest = [*step.tombstones, *_inbox_writes(self._names.notifications, step)]
         seals = [*step.seals, *([self.claim_again()] if step.fence else [])]
         return Outputs([*step.state, *self.take_repairs()], rest, seals)
@@ -319,6 +369,7 @@ class MatcherPartition(JobPartition):
 
     def own(self, now_ms: int, ends: Ends) -> None:
         """Build the state and take over: everything is loaded and claimed."""
+        self._requests_end = ends.requests
         self._stored.load(ends, self.takeover, now_ms, topic_changed=self.requests_topic_changed)
         takeover = self.takeover
         committed = None if takeover is None or not takeover.table_in_epoch else takeover.table_committed

@@ -3,16 +3,17 @@
 from typing import Generic, TypeVar
 
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord, WillRecord
+from coldnotify_schemas.share_state import ShareRecord
 
 ENDED_MAX = 10_000
 """Nulls that are remembered, the latest. An earlier generation's record after a null comes within seconds, or minutes
 if its process was stopped: a follower need not keep the nulls of clients that were forgotten months ago."""
 
-R = TypeVar("R", RegistrationsRecord, SessionRecord, WillRecord)
+R = TypeVar("R", RegistrationsRecord, SessionRecord, WillRecord, ShareRecord)
 
 
 class Merged(Generic[R]):
-    """The records of registrations, of sessions, or of wills."""
+    """The records of registrations, of sessions, of wills, or of shares."""
 
     def __init__(self) -> None:
         self.winners: dict[str, R] = {}

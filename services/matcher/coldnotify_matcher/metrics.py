@@ -154,6 +154,14 @@ OTHER_EVENTS = {
     "channels_unregistered": "Registrations of channels removed",
     "channels_refused": "Registrations of channels refused: the name, attributes, or limit",
     "channels_forgotten": "Channels forgotten, because retention has removed all their messages",
+    "shares_registered": "Members of shares added",
+    "shares_unregistered": "Members of shares removed",
+    "shares_refused": "Members of shares refused: the name, another definition than the first member's, or a limit",
+    "shares_forgotten": "Shares forgotten, because they had no members for 180 days",
+    "shares_begun_anew": "Shares begun anew, because the log of their channel was made anew: what was in hands is lost",
+    "handed_out": "Messages of shares, and notices of what is missing, sent to one member each",
+    "leases_lost": "Leases of shares that a member named and does not have any more",
+    "dead_letters": "Messages of shares that became dead letters",
 }
 """Events that share one metric, each with its meaning."""
 OTHERS = Counter(
@@ -255,6 +263,18 @@ LAG_CHANNELS = Gauge(
 BLOCKS_WANTED = Gauge(
     "coldnotify_matcher_blocks_wanted",
     "Blocks of channels' topics that sessions wait for, in all partitions served; they are read one after the other",
+)
+SHARE_MESSAGES = Gauge(
+    "coldnotify_matcher_share_messages",
+    "Messages of shares that are not settled, in all partitions served: held by a member, or waiting, as far as shares "
+    "have looked ahead",
+    ("state",),
+)
+for _state in ("held", "waiting"):
+    SHARE_MESSAGES.labels(_state)
+SHARE_OLDEST_SECONDS = Gauge(
+    "coldnotify_matcher_share_oldest_seconds",
+    "Age of the oldest message of a share that is not settled, among all shares of all partitions served",
 )
 PARTITIONS = Gauge("coldnotify_matcher_partitions", "Partitions that all matchers together must serve")
 PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions served by this matcher")

@@ -78,7 +78,7 @@ class HeadedObjectRecord(NamedTuple):
 
 
 class EndedByHeaders(NamedTuple):
-    """The headers of a null of registrations or sessions."""
+    """The headers of a null of registrations, sessions or shares."""
 
     by: int = 0
     """The generation that wrote it; 0: it does not say."""
@@ -89,7 +89,7 @@ class HeadersReader:
 
     def __init__(self, topics: TopicNames) -> None:
         self._channels = frozenset(topics.channels)
-        self._of_clients = frozenset((topics.registrations, topics.sessions))
+        self._of_clients = frozenset((topics.registrations, topics.sessions, topics.shares))
 
     def __call__(self, topic: str, headers: Headers | None) -> SaidByHeaders | EndedByHeaders | MessageHeaders | str:
         """Returns the parsed headers of a topic's record. `headers` None: a name in them is not UTF-8.

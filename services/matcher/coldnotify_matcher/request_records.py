@@ -14,16 +14,18 @@ from coldnotify_schemas.mqtt.kept_properties import check_kept
 from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.partitioner import home_of
-from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PUBLISHES_UNANSWERED_MAX, REGISTRATIONS_MAX
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, InvalidRecord
+from coldnotify_schemas.share_names import HELD_MAX, LEASE_S_MAX, LEASE_S_MIN, PREFETCH_MAX, RETRY_S_MAX
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.engine.inputs.operating import KINDS as OF_AN_OPERATOR
-from coldnotify_matcher.state_records import OPTIONS_MAX, PROTOCOL_CHARS_MAX, UnreadableState
+from coldnotify_matcher.state_records import OFFSET_MAX, OPTIONS_MAX, PROTOCOL_CHARS_MAX, UnreadableState
 
 PAGE_MAX = (1 << 32) - 2
 """The next page's number is one higher, and has 32 bits, too."""
 
+_NUMBER_MAX = (1 << 32) - 1
 _OF_A_GATEWAY = frozenset(("acks", "beat"))
 """Requests that do not come from a client."""
 REASON_CHARS_MAX = 400
@@ -98,6 +100,8 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
             _check_unsettled(request.unsettled)
         case "is_there":
             _check_objects("object", [request.is_there.object])
+        case "hold":
+            _check_hold(request.hold)
         case "receive":
             _check_receive(request.receive)
         case "describe":
@@ -141,6 +145,26 @@ def _check_receive(said: internal_pb2.Receive) -> None:
             check_id(one.id)
         except InvalidRecord as error:
             raise UnreadableState(str(error)) from None
+
+
+def _check_hold(said: wire_pb2.Hold) -> None:
+    _check_number("number", said.number, 1, _NUMBER_MAX)
+    _check_number("shares", len(said.shares), 0, REGISTRATIONS_MAX)
+    _check_number("messages", sum(len(share.messages) for share in said.shares), 0, HELD_MAX)
+    for share in said.shares:
+        _check_number("prefetch", share.prefetch, 0, PREFETCH_MAX)
+        if share.prefetch or share.lease_s:
+            _check_number("lease_s", share.lease_s, LEASE_S_MIN, LEASE_S_MAX)
+        for message in share.messages:
+            _check_number("offset", message.offset, 0, OFFSET_MAX)
+            _check_number("after_s", message.after_s, 0, RETRY_S_MAX)
+            if message.state not in wire_pb2.HeldState.values():
+                raise UnreadableState(f"state: is {message.state}, which this release does not know")
+
+
+def _check_number(field: str, number: int, least: int, most: int) -> None:
+    if not least <= number <= most:
+        raise UnreadableState(f"{field}: is {number} ({least} to {most} is possible)")
 
 
 def _check_unsettled(said: wire_pb2.Unsettled) -> None:

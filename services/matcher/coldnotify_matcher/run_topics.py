@@ -43,6 +43,8 @@ class Cluster:
     """Ids of the topics of state: records read from former ones are not the durable ones any more."""
     logs: tuple[ChannelsLog, ...] = ()
     """Logs of the retentions that domains have. Empty: there are no channels."""
+    shares: bool = False
+    """True if there is the topic of shares of channels. Without it none is offered."""
     channels_missing: str = ""
     """The reason why there are none: a missing topic that `coldnotify topics apply` of this release would make."""
     names: TopicNames = field(default_factory=TopicNames)
@@ -54,8 +56,9 @@ class Cluster:
         topics = topics_of(self.names)
         if not self.logs:
             return topics
+        shares = (self.names.shares,) if self.shares else ()
         return topics._replace(
-            state=(*topics.state, self.names.channels_state),
+            state=(*topics.state, self.names.channels_state, *shares),
             logs=tuple(log.retention.topic(self.names) for log in self.logs),
             logs_before=REPEATS_KNOWN_OFFSETS,
         )
@@ -89,9 +92,11 @@ def cluster_of(
     of_channels = (names.channels_state, *(retention.topic(names) for retention in used))
     beside = (names.requests, names.registrations, names.sessions)
     found, channels_missing = _describe(admin, (names.objects, names.notifications, *beside), of_channels)
+    if not channels_missing:
+        found |= _describe_shares(admin, names)
     objects = found[names.objects]
     inboxes = len(found[names.notifications].partitions)
-    for topic in (*beside, *of_channels):
+    for topic in (*beside, *of_channels, names.shares):
         other = found.get(topic)
         if other is None:
             continue
@@ -116,8 +121,9 @@ def cluster_of(
         objects_id,
         ids[names.requests],
         epoch,
-        tuple(ids[topic] for topic in (*topics_of(names).state, names.channels_state) if topic in ids),
+        tuple(ids[topic] for topic in (*topics_of(names).state, names.channels_state, names.shares) if topic in ids),
         tuple(logs),
+        names.shares in ids,
         channels_missing,
         names,
     )
@@ -133,6 +139,13 @@ def _describe(admin: AdminClient, needed: tuple[str, ...], of_channels: tuple[st
         return found | describe_topics(admin, of_channels, KAFKA_TIMEOUT_S), ""
     except (TopicMissing, TopicForbidden) as error:
         return found, str(error)
+
+
+def _describe_shares(admin: AdminClient, names: TopicNames) -> dict[str, Any]:
+    try:
+        return describe_topics(admin, (names.shares,), KAFKA_TIMEOUT_S)
+    except (TopicMissing, TopicForbidden):
+        return {}
 
 
 def check_topics(

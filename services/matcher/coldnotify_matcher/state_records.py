@@ -8,13 +8,23 @@ from typing import TypeVar
 import msgspec
 from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.filters import InvalidFilter, check_filter
-from coldnotify_schemas.interests import Kind, channel_of, channel_text, check_query
+from coldnotify_schemas.interests import (
+    BETWEEN,
+    Kind,
+    channel_of,
+    channel_text,
+    check_attributes,
+    check_query,
+    share_of,
+    share_text,
+)
 from coldnotify_schemas.matcher_state import (
     BUCKET_OBJECTS_MAX,
     CHANNEL_BUCKETS,
     EXPIRY_NEVER,
     FORMAT,
     FORMAT_WITH_FILTERS,
+    FORMAT_WITH_SHARES,
     GENERATION_KEY,
     WILL_BUCKET,
     ChannelsRecord,
@@ -36,8 +46,17 @@ from coldnotify_schemas.protocol import (
     UNSETTLED_ERROR_BYTES_MAX,
 )
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, VERSION_MAX
+from coldnotify_schemas.share_names import check_share
+from coldnotify_schemas.share_state import (
+    NOBODY,
+    SHARE_BYTES_MAX,
+    HandOutState,
+    ShareRecord,
+    StoredHandOut,
+    share_key,
+)
 from coldnotify_schemas.whole_numbers import whole_number
-from coldnotify_schemas.wire_pb2 import RETENTION, UNREADABLE
+from coldnotify_schemas.wire_pb2 import RETENTION, SINCE_BEGINNING, UNREADABLE
 from coldnotify_streams.errors import NewerFormat
 from msgspec.structs import replace
 
@@ -53,6 +72,9 @@ _GATEWAY_DIGITS = 16
 _EPOCH_MAX = (1 << 32) - 1
 _IDENTIFIER_MAX = (1 << 32) - 1
 _FAILURES_MAX = (1 << 32) - 1
+_NUMBER_MAX = (1 << 32) - 1
+_SECONDS_MAX = 366 * 86_400
+"""No lease and no retry takes a year."""
 _RETENTIONS = {retention.value: retention for retention in Retention}
 _WILL_BUCKET = WILL_BUCKET.encode()
 _GENERATION_KEY = GENERATION_KEY.encode()
@@ -75,6 +97,7 @@ _session = msgspec.json.Decoder(SessionRecord)
 _wills = msgspec.json.Decoder(WillRecord)
 _generation = msgspec.json.Decoder(GenerationRecord)
 _channels = msgspec.json.Decoder(ChannelsRecord)
+_share = msgspec.json.Decoder(ShareRecord)
 
 
 def is_generation_key(key: bytes | None) -> bool:
@@ -118,6 +141,19 @@ def check_channels_key(key: bytes) -> str:
     return text
 
 
+def check_share_key(key: bytes) -> str:
+    """Returns the key of a share's record, if it is domain/group/share/channel. Raises UnreadableState."""
+    parts = _text(key).split("/", 3)
+    if len(parts) != 4:
+        raise UnreadableState(f"key: {key[:80]!r} is not domain/group/share/channel")
+    domain, group, share, channel = parts
+    try:
+        check_object(channel, "channel")
+        return share_key(domain, group, check_share(share, channel), channel)
+    except InvalidName as error:
+        raise UnreadableState(f"key: {error}") from None
+
+
 def retention_of(key: str) -> Retention:
     """Returns the retention of the log of a channels_state record, by a key that was checked."""
     return _RETENTIONS[key.partition("/")[0]]
@@ -155,7 +191,7 @@ def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
 
 def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     """Returns the bucket in a record. Raises UnreadableState, NewerFormat."""
-    generation_of(value, now_ms, newest_format=FORMAT_WITH_FILTERS)
+    generation_of(value, now_ms, newest_format=FORMAT_WITH_SHARES)
     record = _decode(_registrations, value)
     _check("applied", record.applied, -1, OFFSET_MAX)
     _check("objects and interests", len(record.objects) + len(record.interests), 0, BUCKET_OBJECTS_MAX)
@@ -239,8 +275,16 @@ def _check_interest(interest: StoredInterest) -> None:
                 check_filter(interest.text)
             except InvalidFilter as error:
                 raise UnreadableState(f"interests: {error}") from None
+        case Kind.SHARE:
+            if BETWEEN not in interest.text or _again(interest.text) != interest.text:
+                raise UnreadableState(f"interests: {interest.text[:80]!r} does not name a share")
         case Kind.NAME:
             raise UnreadableState("interests: names are in objects")
+
+
+def _again(text: str) -> str:
+    share, channel, attributes = share_of(text)
+    return share_text(share, channel, attributes)
 
 
 def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
@@ -283,6 +327,51 @@ def parse_channels(value: bytes, now_ms: int) -> ChannelsRecord:
     _check("last", max(record.last.values(), default=0), 0, OFFSET_MAX)
     _check("last", min(record.last.values(), default=0), 0, OFFSET_MAX)
     return record
+
+
+def parse_share(value: bytes, now_ms: int) -> ShareRecord:
+    """Returns the share in a record. Raises UnreadableState, NewerFormat."""
+    generation_of(value, now_ms)
+    record = _decode(_share, value)
+    _check("record's bytes", len(value), 0, SHARE_BYTES_MAX)
+    _check("applied", record.applied, -1, OFFSET_MAX)
+    _check("epoch", record.epoch, 0, _EPOCH_MAX)
+    _check("base", record.base, -1, OFFSET_MAX)
+    _check("since", record.since, 0, SINCE_BEGINNING)
+    _check("at", record.at, 0, OFFSET_MAX)
+    _check("numbers_from", record.numbers_from, 0, _NUMBER_MAX)
+    _check("empty_since", record.empty_since, 0, now_ms + CLOCKS_APART_MS_MAX)
+    _check("settled's offsets, modulo 2,", len(record.settled) % 2, 0, 0)
+    _check_rising("settled", record.base, record.settled[::2], record.settled[1::2])
+    offsets = [one.offset for one in record.handed_out]
+    _check_rising("handed_out", record.base, offsets, offsets)
+    try:
+        for name in record.members:
+            check_name("members", name)
+        check_attributes("attributes", record.attributes)
+    except InvalidName as error:
+        raise UnreadableState(str(error)) from None
+    for one in record.handed_out:
+        _check_hand_out(one, len(record.members))
+    return record
+
+
+def _check_rising(field: str, base: int, firsts: list[int], lasts: list[int]) -> None:
+    before = base
+    for first, last in zip(firsts, lasts, strict=True):
+        _check(field, first, before + 1, OFFSET_MAX)
+        _check(field, last, first, OFFSET_MAX)
+        before = last
+
+
+def _check_hand_out(one: StoredHandOut, members: int) -> None:
+    is_held = one.state in (HandOutState.HELD, HandOutState.BEGUN)
+    _check("handed_out's number", one.number, 1, _NUMBER_MAX)
+    _check("handed_out's attempts", one.attempts, 0, one.number)
+    _check("handed_out's member", one.member, 0 if is_held else NOBODY, members - 1 if is_held else NOBODY)
+    _check("handed_out's seconds", one.seconds, 1 if is_held else 0, _SECONDS_MAX)
+    _check("handed_out's reason", one.reason, 0, UNREADABLE)
+    _check("handed_out's through", one.through, one.offset if one.reason else -1, OFFSET_MAX if one.reason else -1)
 
 
 def _decode(decoder: "msgspec.json.Decoder[R]", value: bytes) -> R:

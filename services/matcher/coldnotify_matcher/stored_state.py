@@ -6,12 +6,14 @@ import msgspec
 from coldnotify_schemas.matcher_state import (
     FORMAT,
     FORMAT_WITH_FILTERS,
+    FORMAT_WITH_SHARES,
     ChannelsRecord,
     RegistrationsRecord,
     SessionRecord,
     WillRecord,
     is_wills_key,
 )
+from coldnotify_schemas.share_state import ShareRecord
 from coldnotify_streams.core.events import JobRecord, Takeover
 from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, Ends
 from coldnotify_streams.core.partition_progress import OwningPhase
@@ -19,6 +21,7 @@ from coldnotify_streams.errors import NewerFormat
 
 from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, ProducedRecord
+from coldnotify_matcher.engine.shares.one_share import KnownShare
 from coldnotify_matcher.generations import Generations
 from coldnotify_matcher.merged_records import Merged
 from coldnotify_matcher.record_headers import EndedByHeaders
@@ -30,11 +33,13 @@ from coldnotify_matcher.state_records import (
     check_channels_key,
     check_client_key,
     check_generation,
+    check_share_key,
     generation_of,
     is_generation_key,
     parse_channels,
     parse_registrations,
     parse_session,
+    parse_share,
     parse_wills,
 )
 
@@ -55,13 +60,19 @@ class StoredState:
             names.registrations: check_bucket_key,
             names.sessions: check_client_key,
             names.channels_state: check_channels_key,
+            names.shares: check_share_key,
         }
         """The key checks of the state topics."""
+        self._newest_formats = {names.registrations: FORMAT_WITH_SHARES, names.sessions: FORMAT_WITH_FILTERS}
         self.aside = self._aside = RecordsAside(number, names, self._check_key, engine.state.count)
         """Records that could not be handled."""
+        self.marker_is_read = False
+        """True if this matcher has read its own marker in the topic of shares."""
         self._buckets: Merged[RegistrationsRecord] = Merged()
         self._sessions: Merged[SessionRecord] = Merged()
         self._wills: Merged[WillRecord] = Merged()
+        self._shares: Merged[ShareRecord] = Merged()
+        """Until they are served: a predecessor may write some behind this matcher's claim, which still count."""
         self._to_rewrite: dict[tuple[str, str], None] = {}
         """Keys whose newest record is unreadable or superseded, as (topic, key). Compaction would keep only that
         record, so it is overwritten once the partition is owned."""
@@ -106,7 +117,7 @@ class StoredState:
         except UnreadableState:
             self._strange_keys[topic, key] = None
             return
-        if phase is OwningPhase.OWNED:
+        if phase is OwningPhase.OWNED and (topic != self._names.shares or self._engine.state.shares.served):
             self._engine.rewrite(topic, text, was_null=False)
         else:
             self._to_rewrite[topic, text] = None
@@ -140,11 +151,36 @@ class StoredState:
         self._buckets, self._sessions, self._wills = Merged(), Merged(), Merged()
         self._logs.forget_stored()
 
+    def serve_shares(self, takeover: Takeover | None, end: int, *, topic_changed: bool) -> None:
+        """Have the engine serve shares: all that predecessors have written about them is read. `end`: of the requests,
+        or a later one of them."""
+        state = self._engine.state
+        since = self._generations.requests_since(topic_changed)
+        shares = []
+        for key, record in self._shares.winners.items():
+            counts = record.generation >= since
+            if takeover is not None and key in takeover.aside:
+                self._disbelieve(self._names.shares, key, record, "what is stored of it cannot be handled", RAISED)
+            elif counts and record.applied >= end:
+                words = f"applied: is {record.applied}, and the requests end at {end}"
+                self._disbelieve(self._names.shares, key, record, words, NOT_UNDERSTOOD)
+            elif (beyond := self._logs.share_beyond(key, record)) is not None:
+                self._disbelieve(self._names.shares, key, record, beyond, NOT_UNDERSTOOD)
+            else:
+                shares.append(KnownShare.load(key, record, state.steady_ms, applied_counts=counts))
+        state.shares.serve(shares, state.clients.values())
+        self._shares = Merged()
+        self.rewrite()
+
     def rewrite(self) -> None:
         """Overwrite keys whose newest record is unreadable or superseded: the partition is owned now."""
+        waiting: dict[tuple[str, str], None] = {}
         for topic, key in self._to_rewrite:
-            self._engine.rewrite(topic, key, was_null=False)
-        self._to_rewrite.clear()
+            if topic == self._names.shares and not self._engine.state.shares.served:
+                waiting[topic, key] = None
+            else:
+                self._engine.rewrite(topic, key, was_null=False)
+        self._to_rewrite = waiting
 
     def take_repairs(self) -> list[ProducedRecord]:
         """Returns the records that were set aside, and tombstones of invalid keys."""
@@ -190,6 +226,9 @@ class StoredState:
 
     def _on_key(self, record: JobRecord, now_ms: int, phase: OwningPhase) -> None:
         topic, key, value = record.topic, record.key or b"", record.value
+        if topic == self._names.shares and is_generation_key(key):
+            self._on_marker(value, now_ms, phase)
+            return
         if topic == self._names.sessions and is_generation_key(key):
             try:
                 self._generations.on_record(value, now_ms, phase)
@@ -212,15 +251,24 @@ class StoredState:
             self._set_aside(record, str(error), phase)
             self.overwrite(topic, key, phase)
 
+    def _on_marker(self, value: bytes | None, now_ms: int, phase: OwningPhase) -> None:
+        """Handle a record that a matcher wrote behind its takeover: behind our own one no share's record counts that
+        is of another matcher."""
+        try:
+            if phase is OwningPhase.OWNED and self._generations.is_claim_again(value, now_ms):
+                self.marker_is_read = True
+        except UnreadableState:
+            return  # whoever wrote it: each owner writes its own one
+
     def _on_state(
         self, topic: str, key: str, value: bytes | None, said: object, now_ms: int, phase: OwningPhase
     ) -> None:
-        if phase is OwningPhase.OWNED:
-            newest_format = FORMAT if topic == self._names.channels_state else FORMAT_WITH_FILTERS
+        if phase is OwningPhase.OWNED and (topic != self._names.shares or self._engine.state.shares.served):
+            newest_format = self._newest_formats.get(topic, FORMAT)
             if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._generations.claimed:
                 self._engine.rewrite(topic, key, was_null=value is None)
             return
-        record: RegistrationsRecord | SessionRecord | ChannelsRecord | WillRecord | None
+        record: RegistrationsRecord | SessionRecord | ChannelsRecord | WillRecord | ShareRecord | None
         ended_by = said.by if value is None and isinstance(said, EndedByHeaders) else 0
         check_generation(ended_by, now_ms)
         if topic == self._names.registrations and is_wills_key(key):
@@ -232,6 +280,9 @@ class StoredState:
         elif topic == self._names.channels_state:
             record = None if value is None else parse_channels(value, now_ms)
             newest = self._logs.merge(key, record)
+        elif topic == self._names.shares:
+            record = None if value is None else parse_share(value, now_ms)
+            newest = self._shares.merge(key, record, ended_by)
         else:
             record = None if value is None else parse_session(value, now_ms, inboxes=self._cluster.inboxes)
             newest = self._sessions.merge(key, record, ended_by)
@@ -239,7 +290,7 @@ class StoredState:
             self._to_rewrite.pop((topic, key), None)
         else:
             self._to_rewrite[topic, key] = None
-        if phase is not OwningPhase.CLAIMING:
+        if phase in (OwningPhase.FOLLOWING, OwningPhase.LOADING):
             self._generations.saw(ended_by if record is None else record.generation)
 
     def _set_aside(self, record: JobRecord, reason: str, phase: OwningPhase) -> None:

@@ -159,6 +159,7 @@ class MatcherWorker(StreamWorker):
                 metrics.REMOVALS_HELD.labels(what).set(number)
             metrics.PARKED.set(sum(partition.engine.state.parked for partition in owned))
             metrics.BLOCKS_WANTED.set(sum(partition.engine.channels.awaited_blocks for partition in owned))
+            self._show_shares(owned)
             if self._tenancy is not None:
                 self._tenancy.holds(
                     PartitionStock(one.number, str(one.engine.state.generation), one.engine.inventory.look())
@@ -168,6 +169,14 @@ class MatcherWorker(StreamWorker):
                 self._high_shares.agree(HighAgreement(*share) for share in self._tenancy.high_shares())
                 limits = (OutAgreement(*limit) for limit in self._tenancy.out_limits())
                 self._allowances.agree(limits, self.clock.trust.now_ms)
+
+    def _show_shares(self, owned: Sequence[MatcherPartition]) -> None:
+        rules = [share.rule for partition in owned for share in partition.engine.state.shares]
+        metrics.SHARE_MESSAGES.labels("held").set(sum(rule.held for rule in rules))
+        metrics.SHARE_MESSAGES.labels("waiting").set(sum(rule.waiting for rule in rules))
+        now_ms = self.clock.trust.now_ms
+        oldest_ms = min((ms for rule in rules if (ms := rule.oldest_ms) is not None), default=now_ms)
+        metrics.SHARE_OLDEST_SECONDS.set(max(0, now_ms - oldest_ms) / 1000)
 
     def _divide_memory(self) -> None:
         """Divide the memory for channels among the logs of all partitions, served or followed."""

@@ -12,12 +12,14 @@ from coldnotify_matcher.state_records import (
     check_bucket_key,
     check_channels_key,
     check_client_key,
+    check_share_key,
     generation_of,
     is_generation_key,
     parse_channels,
     parse_generation,
     parse_registrations,
     parse_session,
+    parse_share,
     parse_wills,
 )
 from coldnotify_schemas.interests import Kind
@@ -34,6 +36,7 @@ from coldnotify_schemas.matcher_state import (
     is_wills_key,
 )
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES
+from coldnotify_schemas.share_state import NOBODY, SHARE_FORMAT, HandOutState, ShareRecord, StoredHandOut
 from coldnotify_schemas.wire_pb2 import RETENTION
 from coldnotify_streams.errors import NewerFormat
 from hypothesis import given
@@ -47,8 +50,11 @@ VALUE_PARSERS = (
     partial(parse_session, now_ms=NOW_MS, inboxes=4),
     partial(parse_wills, now_ms=NOW_MS),
     partial(parse_channels, now_ms=NOW_MS),
+    partial(parse_share, now_ms=NOW_MS),
 )
-PARSERS = (*VALUE_PARSERS, check_bucket_key, check_client_key, check_channels_key)
+_NEXT = {VALUE_PARSERS[2]: 5, VALUE_PARSERS[3]: 4, VALUE_PARSERS[4]: 4}
+"""By parser, the first format that it does not know; 2 for all others."""
+PARSERS = (*VALUE_PARSERS, check_bucket_key, check_client_key, check_channels_key, check_share_key)
 
 
 @given(st.one_of(st.binary(), st.text().map(str.encode)), st.sampled_from(PARSERS))
@@ -64,7 +70,12 @@ json_values = st.recursive(
     max_leaves=5,
 )
 fields = st.sampled_from(
-    [*GenerationRecord.__struct_fields__, *RegistrationsRecord.__struct_fields__, *SessionRecord.__struct_fields__]
+    [
+        *GenerationRecord.__struct_fields__,
+        *RegistrationsRecord.__struct_fields__,
+        *SessionRecord.__struct_fields__,
+        *ShareRecord.__struct_fields__,
+    ]
 )
 
 
@@ -96,7 +107,7 @@ def test_round_trips(parse: Callable[[bytes], object], record: object) -> None:
 def test_a_later_format_is_no_garbage() -> None:
     for parse in VALUE_PARSERS:
         with pytest.raises(NewerFormat):
-            parse(b'{"format":%d,"generation":1}' % (4 if parse in VALUE_PARSERS[2:5] else 2))
+            parse(b'{"format":%d,"generation":1}' % _NEXT.get(parse, 2))
 
 
 def test_a_bucket_with_filters_and_a_kept_session_are_of_the_latest_format() -> None:
@@ -213,6 +224,69 @@ def test_wills_are_read_as_they_were_written() -> None:
     assert not is_wills_key("d/g/will/0")
     with pytest.raises(UnreadableState):
         check_bucket_key(b"d/g/will")
+
+
+HELD = StoredHandOut(11, 2, 1, HandOutState.HELD, 0, 30)
+WAITS = StoredHandOut(14, 1, 0, HandOutState.WAITS, NOBODY, 60)
+SHARE = ShareRecord(SHARE_FORMAT, 1, 7, 9, 10, [12, 13, 15, 15], ["worker"], [HELD, WAITS], attributes=["camera"])
+
+
+def test_a_share_is_read_as_it_was_written() -> None:
+    assert parse_share(msgspec.json.encode(SHARE), NOW_MS) == SHARE
+    assert check_share_key(b"d/g/workers/tasks/north") == "d/g/workers/tasks/north"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("applied", -2),
+        ("epoch", 1 << 32),
+        ("base", 11),
+        ("since", 6),
+        ("empty_since", NOW_MS + CLOCKS_APART_MS_MAX + 1),
+        ("settled", [12]),
+        ("settled", [13, 12]),
+        ("settled", [12, 14, 14, 15]),
+        ("members", ["a/b"]),
+        ("attributes", ["a/b"]),
+        ("handed_out", [WAITS, HELD]),
+        ("handed_out", [HELD, HELD]),
+        ("record's bytes", None),
+    ],
+)
+def test_a_share_that_no_matcher_wrote_is_unreadable(field: str, value: object) -> None:
+    wrong = msgspec.structs.replace(SHARE, **({"members": ["w" * 60] * 1_100} if value is None else {field: value}))
+    with pytest.raises(UnreadableState, match="settled|handed_out" if field == "base" else field):
+        parse_share(msgspec.json.encode(wrong), NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("number", 0),
+        ("attempts", 3),
+        ("member", 1),
+        ("member", NOBODY),
+        ("seconds", 0),
+        ("reason", 9),
+        ("through", 12),
+    ],
+)
+def test_a_hand_out_that_no_matcher_wrote_is_unreadable(field: str, value: int) -> None:
+    wrong = msgspec.structs.replace(SHARE, handed_out=[msgspec.structs.replace(HELD, **{field: value})])
+    with pytest.raises(UnreadableState, match=field):
+        parse_share(msgspec.json.encode(wrong), NOW_MS)
+
+
+@pytest.mark.parametrize("key", ["d/g/workers", "d/g/a b/tasks", "d/g//tasks", "d/g/workers/", f"d/g/{'s' * 45}/tasks"])
+def test_a_key_of_a_share_names_all_four(key: str) -> None:
+    with pytest.raises(UnreadableState, match="key"):
+        check_share_key(key.encode())
+
+
+def test_a_share_of_a_later_release_is_not_read() -> None:
+    with pytest.raises(NewerFormat):
+        parse_share(msgspec.json.encode(msgspec.structs.replace(SHARE, format=SHARE_FORMAT + 1)), NOW_MS)
 
 
 def test_keys() -> None:

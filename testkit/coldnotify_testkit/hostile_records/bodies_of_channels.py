@@ -27,6 +27,7 @@ class OfChannels:
         self.of: dict[str, Callable[[KnownToAttacker], Body]] = {
             **dict.fromkeys(TOPICS.channels, self._message),
             TOPICS.channels_state: self._state,
+            TOPICS.shares: self._share,
         }
 
     def _message(self, known: KnownToAttacker) -> Body:
@@ -51,3 +52,27 @@ class OfChannels:
         }
         bucket = draw.choice((0, 17, CHANNEL_BUCKETS - 1, CHANNEL_BUCKETS, draw.randrange(CHANNEL_BUCKETS), *NUMBERS))
         return home, self._values.key(f"{draw.choice(_RETENTIONS)}/{bucket}"), self._documents.bent(fields)
+
+    def _share(self, known: KnownToAttacker) -> Body:
+        draw, group = self._random, self._random.choice(known.groups)
+        home = partition_of(known.domain, group, known.partitions)
+        present = known.generations.get(home, 1)
+        most = generation_max(known.now_ms)
+        offset = draw.choice((-1, 0, 5, *NUMBERS))
+        hand_out = (
+            f"[{draw.choice(NUMBERS)}, 1, 1, {draw.choice((0, 1, 2, 3, 9))}, {draw.choice((-1, 0, 7))}, 30, 0, -1]"
+        )
+        fields = {
+            "format": "1",
+            "generation": str(draw.choice((0, 1, present - 1, present, present + 1, most, most + 1, *NUMBERS))),
+            "applied": str(draw.choice((-1, *NUMBERS))),
+            "epoch": str(draw.getrandbits(32)),
+            "base": str(offset),
+            "settled": draw.choice(("[]", "[7, 9]", f"[{draw.choice(NUMBERS)}, {draw.choice(NUMBERS)}]", "[1]")),
+            "members": draw.choice(("[]", '["c"]', '["a/b"]')),
+            "handed_out": draw.choice(("[]", f"[{hand_out}]")),
+            "since": str(draw.choice((0, 5, *NUMBERS))),
+            "empty_since": str(draw.choice((0, *NUMBERS))),
+        }
+        share, channel = self._values.made_up("share"), self._values.made_up("channel")
+        return home, self._values.key(f"{known.domain}/{group}/{share}/{channel}"), self._documents.bent(fields)

@@ -25,6 +25,7 @@ WEIGHTS = {
     TOPICS.channels_1d: 6,
     TOPICS.channels_30d: 3,
     TOPICS.channels_state: 6,
+    TOPICS.shares: 6,
     TOPICS.rejected: 4,
     TOPICS.tenants: 5,
     TOPICS.usage: 5,
@@ -36,7 +37,7 @@ WEIGHTS = {
     TOPICS.hooks_state: 3,
 }
 """How often a record belongs to each topic. Contains all topics."""
-_STATE = (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state)
+_STATE = (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state, TOPICS.shares)
 _OUTBIDDING_SHARE = 0.02
 """Share of records that claim the partition for a new owner. Each is believed, and costs its matcher a load of the
 partition.

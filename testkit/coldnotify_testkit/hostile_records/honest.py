@@ -12,7 +12,13 @@ from coldnotify_matcher.state_records import (
 )
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.matcher_state import FORMAT, FORMAT_WITH_FILTERS, WILL_BUCKET, generation_max
+from coldnotify_schemas.matcher_state import (
+    FORMAT,
+    FORMAT_WITH_FILTERS,
+    FORMAT_WITH_SHARES,
+    WILL_BUCKET,
+    generation_max,
+)
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, InvalidRecord, parse_public_record
 from coldnotify_schemas.tenant_usage import parse_usage
@@ -24,6 +30,7 @@ from google.protobuf.message import DecodeError
 from coldnotify_testkit.hostile_records.records import KnownToAttacker
 
 TOPICS = TopicNames()
+_NEWEST_FORMATS = {TOPICS.registrations: FORMAT_WITH_SHARES, TOPICS.sessions: FORMAT_WITH_FILTERS}
 
 _READ_WITHIN_MS = 3_600_000
 """A record is read again for so long after it was drawn, while a test goes on."""
@@ -163,7 +170,7 @@ class Honest:
 def is_newer(topic: str, value: bytes, now_ms: int) -> bool:
     """Returns true if it is a state record of a later release."""
     try:
-        newest_format = FORMAT if topic == TOPICS.channels_state else FORMAT_WITH_FILTERS
+        newest_format = _NEWEST_FORMATS.get(topic, FORMAT)
         generation_of(value, now_ms, newest_format=newest_format)
     except NewerFormat:
         return True

@@ -8,6 +8,7 @@ export const INTEREST_KIND = {
   INTEREST_CHANNEL: 2,
   INTEREST_FILTER: 3,
   INTEREST_PATTERN: 4,
+  INTEREST_SHARE: 5,
 } as const;
 
 export const SINCE = {
@@ -30,6 +31,7 @@ export const INTEREST = {
   reachedAt: { number: 8, type: "fixed64" },
   options: { number: 9, type: "uint32" },
   identifier: { number: 10, type: "uint32" },
+  share: { number: 11, type: "string" },
 } as const satisfies Table;
 
 export const POSITION = {
@@ -116,6 +118,7 @@ export const PUBLISH = {
   clockMs: { number: 12, type: "uint64" },
   describe: { number: 13, type: "bytes" },
   onlyDescribe: { number: 14, type: "bool" },
+  key: { number: 15, type: "string" },
 } as const satisfies Table;
 
 export const ASK_OUTCOME = {
@@ -143,6 +146,35 @@ export const UNSETTLED = {
   request: { number: 5, type: "uint32" },
 } as const satisfies Table;
 
+export const HELD_STATE = {
+  HELD_WAITS: 0,
+  HELD_BEGUN: 1,
+  HELD_DONE: 2,
+  HELD_BACK: 3,
+  HELD_REJECTED: 4,
+} as const;
+
+export const HELD_MESSAGE = {
+  offset: { number: 1, type: "uint64" },
+  handOut: { number: 2, type: "uint32" },
+  state: { number: 3, type: "uint32", names: HELD_STATE },
+  afterS: { number: 4, type: "uint32" },
+} as const satisfies Table;
+
+export const HELD_SHARE = {
+  share: { number: 1, type: "fixed64" },
+  messages: { number: 2, type: HELD_MESSAGE, label: "repeated" },
+  leaseS: { number: 3, type: "uint32" },
+  prefetch: { number: 4, type: "uint32" },
+  closed: { number: 5, type: "bool" },
+} as const satisfies Table;
+
+export const HOLD = {
+  number: { number: 1, type: "uint32" },
+  all: { number: 2, type: "bool" },
+  shares: { number: 3, type: HELD_SHARE, label: "repeated" },
+} as const satisfies Table;
+
 export const CLIENT_FRAME = {
   hello: { number: 1, type: HELLO, label: "optional" },
   register: { number: 2, type: REGISTER, label: "optional" },
@@ -155,6 +187,7 @@ export const CLIENT_FRAME = {
   publish: { number: 9, type: PUBLISH, label: "optional" },
   askOutcome: { number: 12, type: ASK_OUTCOME, label: "optional" },
   unsettled: { number: 10, type: UNSETTLED, label: "optional" },
+  hold: { number: 11, type: HOLD, label: "optional" },
 } as const satisfies Table;
 
 export const REFUSAL = {
@@ -249,6 +282,10 @@ export const MESSAGE = {
   publishedMs: { number: 7, type: "uint64" },
   paged: { number: 8, type: "bool" },
   name: { number: 9, type: "string" },
+  handOut: { number: 10, type: "uint32" },
+  attempts: { number: 11, type: "uint32" },
+  hold: { number: 12, type: "uint32" },
+  key: { number: 13, type: "string" },
 } as const satisfies Table;
 
 export const REASON = {
@@ -265,6 +302,19 @@ export const MISSED = {
   before: { number: 3, type: "fixed64" },
   reason: { number: 4, type: "uint32", names: REASON },
   paged: { number: 5, type: "bool" },
+  handOut: { number: 6, type: "uint32" },
+  attempts: { number: 7, type: "uint32" },
+  hold: { number: 8, type: "uint32" },
+} as const satisfies Table;
+
+export const LOST_LEASES = {
+  share: { number: 1, type: "fixed64" },
+  offsets: { number: 2, type: "uint64", label: "repeated" },
+} as const satisfies Table;
+
+export const LEASES = {
+  number: { number: 1, type: "uint32" },
+  lost: { number: 2, type: LOST_LEASES, label: "repeated" },
 } as const satisfies Table;
 
 export const PUBLISHED = {
@@ -309,6 +359,7 @@ export const GATEWAY_FRAME = {
   close: { number: 9, type: CLOSE, label: "optional" },
   message: { number: 10, type: MESSAGE, label: "optional" },
   missed: { number: 11, type: MISSED, label: "optional" },
+  leases: { number: 12, type: LEASES, label: "optional" },
   published: { number: 13, type: PUBLISHED, label: "optional" },
   notPublished: { number: 14, type: NOT_PUBLISHED, label: "optional" },
   outcome: { number: 16, type: OUTCOME, label: "optional" },

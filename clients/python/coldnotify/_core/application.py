@@ -1,14 +1,16 @@
 """The application's calls: what it registers for, its callbacks, and what it has been told."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from typing import Any
 
 from coldnotify._core.delivery.delivery import Delivery
 from coldnotify._core.delivery.member_descriptions import parsed_description
-from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
+from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest, ShareInterest
 from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.interests.since import Since
+from coldnotify._core.shares.lease import Lease
+from coldnotify._core.shares.share_member import KeptShare
 from coldnotify.notification import Notification
 
 
@@ -38,6 +40,20 @@ class Application:
         channel = self._delivery.channels.of(name)
         if channel is not None:
             self.unregister(channel)
+
+    def register_share(self, share: ShareInterest, kept: KeptShare) -> None:
+        """Be a member of this share, with these leases. Raises ValueError if the client's shares have no room."""
+        self._delivery.shares.want(share, kept)
+
+    def unregister_share(self, channel: str, share: str) -> None:
+        """Be a member no more. Its subscribers stay."""
+        found = self._delivery.shares.of(channel, share)
+        if found is not None:
+            self.unregister(found)
+
+    def settle(self, lease: Lease, told: Callable[[], object]) -> None:
+        """Settles a message of a share while its callback runs. `told` is called once that is answered, or lost."""
+        self._delivery.shares.settle(lease, told)
 
     def register_only(self, names: Iterable[str]) -> None:
         """Want exactly these objects, by name. Queries stay as they are."""
@@ -106,10 +122,24 @@ class Application:
         """Removes members callback number `subscriber`."""
         self._delivery.unsubscribe_members(query, subscriber)
 
-    def subscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
-        """Adds callback number `subscriber` for missed messages of the channel of this name."""
-        self._delivery.channels.subscribe_missed(channel.name, subscriber)
+    def subscribe_missed(self, channel: ChannelInterest | ShareInterest, subscriber: int) -> None:
+        """Adds callback number `subscriber` for missed messages of the channel of this name, or of this share."""
+        if isinstance(channel, ShareInterest):
+            self._delivery.shares.subscribe_missed(channel, subscriber)
+        else:
+            self._delivery.channels.subscribe_missed(channel.name, subscriber)
 
-    def unsubscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
+    def unsubscribe_missed(self, channel: ChannelInterest | ShareInterest, subscriber: int) -> None:
         """Removes callback number `subscriber`."""
-        self._delivery.channels.unsubscribe_missed(channel.name, subscriber)
+        if isinstance(channel, ShareInterest):
+            self._delivery.shares.unsubscribe_missed(channel, subscriber)
+        else:
+            self._delivery.channels.unsubscribe_missed(channel.name, subscriber)
+
+    def subscribe_lost(self, share: ShareInterest, subscriber: int) -> None:
+        """Adds callback number `subscriber` for leases that are lost."""
+        self._delivery.shares.subscribe_lost(share, subscriber)
+
+    def unsubscribe_lost(self, share: ShareInterest, subscriber: int) -> None:
+        """Removes callback number `subscriber`."""
+        self._delivery.shares.unsubscribe_lost(share, subscriber)

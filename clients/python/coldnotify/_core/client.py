@@ -18,7 +18,7 @@ from coldnotify._core.delivery.callback_turns import AnyJob
 from coldnotify._core.delivery.delivery import Delivery
 from coldnotify._core.delivery.unsettled import UnsettledTold
 from coldnotify._core.document.document import Document, encode
-from coldnotify._core.interests.interests import ChannelInterest, QueryInterest, text_of
+from coldnotify._core.interests.interests import ChannelInterest, QueryInterest, ShareInterest, text_of
 from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
 from coldnotify._core.publishing.publications import Publications
@@ -39,6 +39,7 @@ from coldnotify._core.settings import (
     TRIES_APART_S,
     ClientSettings,
 )
+from coldnotify._core.shares.share_member import ShareJob
 from coldnotify.errors import ServiceFresh, ServiceRefused, ServiceStale, StateError
 
 
@@ -56,7 +57,7 @@ class Status:
     come as far.
     """
     registrations: int
-    """Size of the wanted set: names, queries and channels."""
+    """Size of the wanted set: names, queries, channels and shares."""
     pending: int
     """Operations that are not settled."""
     waiting: int
@@ -111,7 +112,7 @@ class Client:
         self._journal = Journal()
         kept = {QueryInterest(text): one for text, one in document.queries.items()}
         self._registrations = Registrations(
-            self._journal, document.wanted, document.operations, kept, document.channels
+            self._journal, document.wanted, document.operations, kept, document.channels, document.shares
         )
         self._reports: deque[Exception] = deque(maxlen=REPORTS_MAX)
         self._delivery = Delivery(
@@ -127,6 +128,7 @@ class Client:
             channels=document.channels,
             channels_epoch=document.channels_epoch,
             channels_cursor=document.channels_cursor,
+            shares=document.shares,
         )
         self._channels = self._delivery.channels
         self.application = Application(self._registrations, self._delivery)
@@ -185,6 +187,7 @@ class Client:
         `abandon`: do not wait for running jobs. What they tell is still owed, and told again.
         """
         self.stopping = True
+        self._delivery.shares.stop()
         self._greeting = False
         self._trial = None
         self.abandoned = self.abandoned or abandon
@@ -428,6 +431,15 @@ class Client:
         if session.ended is not None:
             self._session_over(session.ended, now)
 
+    def sent(self, link: int) -> None:
+        """The bytes that `data_to_send` returned last are written."""
+        if link == self.main_link:
+            self._delivery.shares.written()
+
+    def next_lost(self) -> ShareJob | None:
+        """Returns the callbacks to run of who is to hear that a lease is lost, or None. They need not be waited for."""
+        return self._delivery.shares.take_lost()
+
     def data_to_send(self, now: float, link: int | None = None) -> bytes:
         """Bytes for the gateway. Ask again when these are written."""
         if link is not None and link != self.main_link:
@@ -589,6 +601,12 @@ class Client:
             },
             channels_epoch=self._channels.epoch,
             channels_cursor=self._channels.cursor,
+            shares=self._delivery.shares.kept,
+            pending_shares={
+                share: operation.kind
+                for share, operation in self._registrations.pending.items()
+                if isinstance(share, ShareInterest)
+            },
             applied=self._delivery.floors,
             newest=self._delivery.told_last.kept(self._delivery.floors),
             epoch=self._delivery.epoch,
@@ -614,6 +632,7 @@ class Client:
         """Does what is due."""
         self._delivery.prepare()
         self._tell_freshness(now)
+        self._delivery.shares.tick(now)
         if self._session is not None and not self._said_bye:
             self._session.tick(now)
             if self._session.ended is not None:
@@ -630,6 +649,7 @@ class Client:
     def deadline(self) -> float:
         """Returns when something other than a job is next to be done, if nothing happens before."""
         due = [self._save_at()] if self._saving is None else []
+        due.append(self._delivery.shares.deadline())
         if self._connect_at is not None and not self._link and not self._asking:
             due.append(self._connect_at)
         if self._session is not None and not self._said_bye:
@@ -726,7 +746,8 @@ class Client:
             caught_up=self.caught_up(now),
             registrations=len(self._registrations.wanted)
             + len(self._registrations.queries)
-            + len(self._registrations.channels),
+            + len(self._registrations.channels)
+            + len(self._registrations.shares),
             pending=len(self._registrations.pending),
             waiting=self._delivery.turns.waiting,
             parked=tuple(sorted(text_of(interest) for interest in self._delivery.all_parked)),

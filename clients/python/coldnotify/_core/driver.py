@@ -37,6 +37,7 @@ from coldnotify._core.document.document import Document
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.reconnect import Address, Gateways
 from coldnotify._core.settings import LINGER_S, REPORTS_MAX, ClientSettings
+from coldnotify._core.shares.share_member import ShareJob
 from coldnotify._core.streams.feed import ChannelJob
 from coldnotify.errors import StateError
 
@@ -46,6 +47,7 @@ __all__ = [
     "AskDirectory",
     "CallAction",
     "CallCallbacks",
+    "CallLost",
     "CallbackJob",
     "ChannelJob",
     "Close",
@@ -57,6 +59,7 @@ __all__ = [
     "Report",
     "Save",
     "SendBytes",
+    "ShareJob",
     "Status",
     "Tell",
 ]
@@ -113,11 +116,18 @@ class CallCallbacks(NamedTuple):
     job: AnyJob
 
 
+class CallLost(NamedTuple):
+    """Run the callbacks of the job's subscribers with its `arguments`, beside the callback that may be running. Tell
+    nothing."""
+
+    job: ShareJob
+
+
 class End:
     """Nothing more is to be done."""
 
 
-Action = Save | Connect | AskDirectory | SendBytes | EndSending | Close | Report | End
+Action = Save | Connect | AskDirectory | SendBytes | EndSending | Close | Report | CallLost | End
 """Actions for the hand with the connection and the state file. After a Save, call `saved` or `save_failed`."""
 CallAction = Report | Tell | CallCallbacks | End
 """Actions for the hand that runs the application's code."""
@@ -187,7 +197,7 @@ class Driver:
         """Returns what to do now; None: nothing before `deadline`, unless something happens."""
         client = self._client
         client.tick(now)
-        action = self._report() or client.save_due(now) or self._of_links(now)
+        action = self._report() or self._lost() or client.save_due(now) or self._of_links(now)
         return End() if action is None and client.finished and not self._links else action
 
     def _of_links(self, now: float) -> Action | None:
@@ -254,6 +264,10 @@ class Driver:
             self._untold.extend(reports)
         return Report(self._unlogged.popleft()) if self._unlogged else None
 
+    def _lost(self) -> CallLost | None:
+        job = self._client.next_lost()
+        return None if job is None else CallLost(job)
+
     def deadline(self) -> float:
         """Returns when something is next to be done, if nothing happens before."""
         open_links = [link for link in self._links.values() if link.closed is None]
@@ -279,8 +293,9 @@ class Driver:
     def sent(self, link: int = 0) -> None:
         """The bytes of the connection's last Send are written."""
         found = self._links.get(link)
-        if found is not None:
+        if found is not None and found.sending:
             found.sending = False
+            self._client.sent(link)
 
     def named(self, address: Address, now: float, home_out_s: float = 0.0) -> None:
         """The directory names this gateway. `home_out_s`: it says that the client's home takes nobody for so long."""

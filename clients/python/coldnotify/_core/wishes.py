@@ -1,8 +1,9 @@
 """The application's requests while there is no driver: applied to the document once it is read."""
 
 from coldnotify._core.application import Application
-from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
+from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest, ShareInterest
 from coldnotify._core.interests.since import Since
+from coldnotify._core.shares.share_member import KeptShare, check_room
 
 
 class Wishes:
@@ -16,6 +17,9 @@ class Wishes:
         """By registered query: true if descriptions are requested."""
         self.channels: dict[str, tuple[bool, list[tuple[ChannelInterest, Since]]]] = {}
         """By name: true if it is unregistered first, and the registrations after that."""
+
+        self.shares: dict[tuple[str, str], tuple[bool, tuple[ShareInterest, KeptShare] | None]] = {}
+        """By channel and name: true if it is unregistered first, and the registration after that."""
 
     def register(self, interest: Interest) -> None:
         """Want this."""
@@ -38,6 +42,18 @@ class Wishes:
     def unregister_channel(self, name: str) -> None:
         """Want it no more."""
         self.channels[name] = True, []
+
+    def register_share(self, share: ShareInterest, kept: KeptShare) -> None:
+        """Be a member of this share. Raises ValueError if the client's shares have no room."""
+        place = share.channel, share.share
+        others = [wish for key, (_, wish) in self.shares.items() if wish is not None and key != place]
+        check_room({**dict(others), share: kept})
+        ends, _ = self.shares.get(place, (False, None))
+        self.shares[place] = ends, (share, kept)
+
+    def unregister_share(self, channel: str, share: str) -> None:
+        """Be a member no more."""
+        self.shares[channel, share] = True, None
 
     def register_only(self, names: set[str]) -> None:
         """Registers for exactly these objects, by name: earlier requests for others are dropped."""
@@ -62,3 +78,8 @@ class Wishes:
                 application.unregister_channel(name)
             for channel, since in wanted_channels:
                 application.register_channel(channel, since)
+        for (name, share), (ends, wish) in self.shares.items():
+            if ends:
+                application.unregister_share(name, share)
+            if wish is not None:
+                application.register_share(*wish)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from coldnotify_schemas.channels import MessageHeaders, check_id, check_message
+from coldnotify_schemas.channels import MessageHeaders, check_id, check_message, check_message_key
 from coldnotify_schemas.descriptions import Description, Value, check_description
 from coldnotify_schemas.interests import channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_name, object_key
@@ -24,6 +24,7 @@ from coldnotify_schemas.records import (
     payload_of,
     prioritized,
 )
+from coldnotify_schemas.share_names import check_no_dead_letters
 
 from coldnotify._core.publishing.outgoing import Many, Outgoing
 
@@ -65,6 +66,7 @@ def make_message(
     expires_at: int | None = None,
     source: str | None = None,
     priority: str | None = None,
+    key: str | None = None,
 ) -> CheckedMessage:
     """Returns the record of a message: bytes unchanged, anything else as JSON. Raises InvalidRecord and InvalidName."""
     if isinstance(to, str):
@@ -78,6 +80,8 @@ def make_message(
         check_name("source", source)
     if id is not None:
         _check_text("id", id)
+    if key is not None:
+        _check_text("key", key)
     try:
         high = check_priority(priority)
     except ValueError as error:
@@ -93,6 +97,7 @@ def make_message(
         high_priority=high,
         source=source,
         time_ms=time.time_ns() // 1_000_000,
+        key=check_message_key(key or ""),
     )
     return CheckedMessage(check_message(value), headers)
 
@@ -103,7 +108,7 @@ def check_channel(domain: str, group: str, channel: str) -> None:
         _check_text(field, value)
     check_name("domain", domain)
     check_name("group", group)
-    channel_text(channel)
+    channel_text(check_no_dead_letters(channel))
 
 
 def make_record(
@@ -219,4 +224,5 @@ def outgoing_message(domain: str, group: str, channel: str, record: CheckedMessa
         time_ms=said.time_ms,
         traceparent=trace,
         priority=HIGH if said.high_priority else None,
+        order_key=said.key,
     )

@@ -192,5 +192,10 @@ def _fields(outgoing: Outgoing) -> _Fields:
             fields["deleted"] = True
         if outgoing.incarnation is not None:
             fields["incarnation"] = outgoing.incarnation
-    more = {"expires_at": outgoing.expires_at, "source": outgoing.source, "priority": outgoing.priority}
+    more = {
+        "expires_at": outgoing.expires_at,
+        "source": outgoing.source,
+        "priority": outgoing.priority,
+        "key": outgoing.order_key or None,
+    }
     return fields | {name: value for name, value in more.items() if value is not None}

@@ -117,6 +117,7 @@ def _record(outgoing: Outgoing) -> PublicRecord | CheckedMessage:
             high_priority=outgoing.priority is not None,
             source=outgoing.source,
             time_ms=outgoing.time_ms,
+            key=outgoing.order_key,
         )
         return CheckedMessage(outgoing.payload or b"", said)
     record = PublicRecord(

@@ -34,6 +34,7 @@ class LoggedMessage:
     source: str = ""
     to: tuple[str, ...] = ()
     published_ms: int = 0
+    key: str = ""
     gone: int = wire.REASON_UNSAID
     """Why the log does not have it any more."""
 

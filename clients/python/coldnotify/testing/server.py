@@ -141,15 +141,22 @@ class FakeService:
         source: str = "",
         to: Collection[str] = (),
         published_ms: int | None = None,
+        key: str = "",
     ) -> int:
         """A back-end sends a message to a channel; see `Service.send`. `published_ms`: Unix time; None: now."""
         at_ms = time.time_ns() // 1_000_000 if published_ms is None else published_ms
         with self.lock:
             offset = self.service.send(
-                domain, group, channel, payload, data=data, id=id, source=source, to=to, published_ms=at_ms
+                domain, group, channel, payload, data=data, id=id, source=source, to=to, published_ms=at_ms, key=key
             )
         self.wake()
         return offset
+
+    def expire_leases(self, domain: str, group: str) -> None:
+        """Ends all leases of shares at once, as if their members had been away for so long."""
+        with self.lock:
+            self.service.expire_leases(domain, group)
+        self.wake()
 
     def retain(self, domain: str, group: str, start: int) -> None:
         """Removes messages below this offset from the log of channels: clients that lack some are told that they missed

@@ -14,6 +14,7 @@ from coldnotify.testing.channels import BEGINNING, LoggedMessage, ServiceLog
 from coldnotify.testing.service_ledger import ServiceLedger
 from coldnotify.testing.service_partition import Newest, ServicePartition
 from coldnotify.testing.service_session import Host, Session
+from coldnotify.testing.service_shares import letter_of
 
 
 class Service(Host):
@@ -80,17 +81,34 @@ class Service(Host):
         source: str = "",
         to: Collection[str] = (),
         published_ms: int = 0,
+        key: str = "",
     ) -> int:
         """A back-end sends a message: `payload` as JSON, or `data` unchanged. Returns its offset, which is 0 for the
-        first. Nobody is told a message with an `id` that came before.
+        first. Nobody is told a message with an `id` that came before. `key`: members of a share are handed those with
+        one key in order.
         """
         log = self.partition(domain, group).log
         encoded = json.dumps(payload).encode() if data is None else data
-        message = LoggedMessage(len(log.messages), channel, encoded, id, source, tuple(sorted(to)), published_ms)
+        message = LoggedMessage(len(log.messages), channel, encoded, id, source, tuple(sorted(to)), published_ms, key)
         if log.append(message):
             for session in self.sessions:
                 session.fan_out_message(domain, group, message)
+            self.shares_of(domain, group).expire()
+            self.bury(domain, group)
         return message.offset
+
+    def bury(self, domain: str, group: str) -> None:
+        """Sends what has become a dead letter of a share."""
+        dead, log = self.shares_of(domain, group).dead, self.partition(domain, group).log
+        while dead:
+            share, offset = dead.pop()
+            channel, data, id_ = letter_of(share, log.messages[offset])
+            self.send(domain, group, channel, data=data, id=id_)
+
+    def expire_leases(self, domain: str, group: str) -> None:
+        """Ends all leases of shares at once, as if their members had been away for so long."""
+        self.shares_of(domain, group).expire(float("inf"))
+        self.bury(domain, group)
 
     def retain(self, domain: str, group: str, start: int) -> None:
         """Removes messages below this offset from the log of channels. Clients that lack some are told that they missed

@@ -16,7 +16,7 @@ from coldnotify.testing.service_shown import PARTITION
 SENDING_KINDS = {"channels": "channel"}
 """Part of a path, and what its names are."""
 _ID_BYTES = 12
-_MESSAGE = {"payload", "payload_base64", "id", "to", "expires_at", "source", "priority"}
+_MESSAGE = {"payload", "payload_base64", "id", "to", "expires_at", "source", "priority", "key"}
 
 
 class ServiceSending:

@@ -59,8 +59,13 @@ class Host(ServiceState, ABC):
         id: str,  # noqa: A002 - as a message calls it
         source: str,
         to: Collection[str],
+        key: str = "",
     ) -> int:
         """A client sends a message to a channel; its offset is returned."""
+
+    @abstractmethod
+    def bury(self, domain: str, group: str) -> None:
+        """Sends what has become a dead letter of a share."""
 
 
 class Session:
@@ -135,12 +140,14 @@ class Session:
             self._service.sessions.remove(self)
             if self.hello is not None:
                 self._service.ledger.ended(self.name, said_bye=self.said_bye)
+                self._service.shares_of(*self.name[:2]).leave(self.name[2], self._send)
 
     def forget(self) -> None:
         """The service loses this client's registrations, and does not notice."""
         self._service.registered.pop(self.name, None)
         self._service.queries.pop(self.name, None)
         self._service.channels.pop(self.name, None)
+        self._service.shares.pop(self.name, None)
 
     def resume(self) -> None:
         """The matcher is back: what waited is done."""
@@ -190,6 +197,8 @@ class Session:
             self._on_sync(frame.sync)
         elif kind == "unsettled":
             self._on_unsettled(frame.unsettled)
+        elif kind == "hold":
+            self._on_hold(frame.hold)
         elif kind == "publish":
             self._on_publish(frame.publish)
         elif kind == "ask_outcome":
@@ -199,6 +208,13 @@ class Session:
         if self._service.answers_unsettled:
             self._service.ledger.reports(self.name).on_report(unsettled, self._now_ms)
             self._send(registered=wire.Registered(request=unsettled.request))
+
+    def _on_hold(self, hold: wire.Hold) -> None:
+        if self._service.knows_shares:
+            domain, group, client = self.name
+            hashes = self._client.shares.hashes
+            self._service.shares_of(domain, group).on_hold(client, hold, hashes, self._send)
+            self._service.bury(domain, group)
 
     def _on_ask(self, asked: wire.AskOutcome) -> None:
         partition = self._client.partition
@@ -266,6 +282,7 @@ class Session:
             id=publish.id,
             source=client,
             to=list(publish.to),
+            key=publish.key,
         )
 
     def _wrong(self, frame: wire.ClientFrame) -> str:
@@ -335,7 +352,7 @@ class Session:
         hello = self.hello
         asks = hello is not None and (
             hello.capabilities & wire.CAPABILITY_QUERIES
-            or any(one.kind in (wire.INTEREST_CHANNEL, wire.INTEREST_PATTERN) for one in hello.interests)
+            or any(one.kind != wire.INTEREST_QUERY for one in hello.interests)
         )
         kinds = self._client.kinds if asks else wire.KINDS_UNSAID
         welcome = wire.Welcome(in_sync=in_sync, epoch=epoch, refused=refused, kinds=kinds, streams=streams)
@@ -370,6 +387,7 @@ class Session:
             before = set(self._client.reported)
             self._client.registered.clear()
             self._client.queries.clear()
+            self._client.shares.texts.clear()
             names = [name for one in self._sync for name in one.objects]
             interests = [interest for one in self._sync for interest in one.interests]
             refused = self._client.register(names, interests)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from coldnotify.testing.channels import ServiceChannels
 from coldnotify.testing.service_partition import Newest, ServicePartition
+from coldnotify.testing.service_shares import ClientShares, ServiceShares
 
 Name = tuple[str, str, str]
 """A client's: domain, group, client."""
@@ -29,6 +30,8 @@ class ServiceState:
         self.answers_unsettled = True
         """False: it is an older one, which ignores clients' reports of their callbacks."""
         self.knows_channels = True
+        self.knows_shares = True
+        """False: it is an older one."""
         self.channels_epoch = 1
         self.refused_channels: dict[str, str] = {}
         """By name: the reason of the refusal."""
@@ -45,11 +48,14 @@ class ServiceState:
         """The texts of the queries that each client is registered for."""
         self.channels: dict[Name, ServiceChannels] = {}
         """The channels that each client is registered for."""
+        self.shares: dict[Name, ClientShares] = {}
+        """The shares that each client is a member of."""
         self.acknowledged_channels: dict[Name, int] = {}
         """The highest cursor of channels each client has acknowledged."""
         self.acknowledged: dict[Name, int] = {}
         """The highest cursor each client has acknowledged."""
         self._partitions: dict[tuple[str, str], ServicePartition] = {}
+        self._shares: dict[tuple[str, str], ServiceShares] = {}
 
     def newest(self, domain: str, group: str, object_: str) -> Newest | None:
         """The newest version; None: nothing was ever published."""
@@ -57,8 +63,16 @@ class ServiceState:
 
     def knows(self, name: Name) -> bool:
         """Returns true if the client has registered for something."""
-        return any(name in one for one in (self.registered, self.queries, self.channels))
+        return any(name in one for one in (self.registered, self.queries, self.channels, self.shares))
 
     def partition(self, domain: str, group: str) -> ServicePartition:
         """All of a domain and group."""
         return self._partitions.setdefault((domain, group), ServicePartition())
+
+    def shares_of(self, domain: str, group: str) -> ServiceShares:
+        """The shares of a domain and group."""
+        found = self._shares.get((domain, group))
+        if found is None:
+            found = ServiceShares(lambda: self.partition(domain, group).log, lambda: self.now_ms())
+            self._shares[domain, group] = found
+        return found

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.interests import channel_hash
+from coldnotify_schemas.interests import channel_hash, share_hash, share_text
 
 from coldnotify.testing.channels import ServiceChannels, registered_text
 from coldnotify.testing.members import digest_of, hashes, queries_among
 from coldnotify.testing.service_partition import ServicePartition
+from coldnotify.testing.service_shares import ClientShares
 from coldnotify.testing.service_state import Name, ServiceState
 
 
@@ -55,9 +56,14 @@ class SessionClient:
         return self.service.channels.setdefault(self.name, ServiceChannels())
 
     @property
+    def shares(self) -> ClientShares:
+        """The shares that it is a member of."""
+        return self.service.shares.setdefault(self.name, ClientShares())
+
+    @property
     def digest(self) -> int:
         """The digest of all its registrations."""
-        return digest_of(self.registered, self.queries, self.channels.hashes)
+        return digest_of(self.registered, self.queries, [*self.channels.hashes, *self.shares.hashes])
 
     @property
     def kinds(self) -> int:
@@ -66,7 +72,8 @@ class SessionClient:
             return wire.KINDS_UNSAID
         channels = wire.KINDS_CHANNELS if self.service.knows_channels else wire.KINDS_UNSAID
         descriptions = wire.KINDS_DESCRIPTIONS if self.describes else wire.KINDS_UNSAID
-        return wire.KINDS_NAMES | wire.KINDS_QUERIES | channels | descriptions
+        shares = wire.KINDS_SHARES if self.service.knows_shares else wire.KINDS_UNSAID
+        return wire.KINDS_NAMES | wire.KINDS_QUERIES | channels | shares | descriptions
 
     @property
     def all_queries(self) -> list[wire.Interest]:
@@ -76,7 +83,7 @@ class SessionClient:
     @property
     def reported(self) -> list[str | int]:
         """Returns what it is registered for as its reports name it: objects by name, the others by hash."""
-        return [*self.registered, *hashes(self.queries), *self.channels.hashes]
+        return [*self.registered, *hashes(self.queries), *self.channels.hashes, *self.shares.hashes]
 
     def asked_for(self, names: Iterable[str], interests: Iterable[wire.Interest]) -> list[str | int]:
         """Returns those of a request that it is registered for now."""
@@ -85,7 +92,9 @@ class SessionClient:
 
     def register(self, names: Iterable[str], interests: Iterable[wire.Interest] = ()) -> list[wire.Refusal]:
         """Registers it for these names, and for the queries among `interests`; refuses what it may not want."""
-        refused = []
+        refused: list[wire.Refusal] = []
+        if self.service.knows_shares:
+            refused += self.shares.register(self.service.shares_of(*self.name[:2]), interests)
         for query in queries_among(interests) if self.service.knows_queries else ():
             reason = self.service.refused_queries.get(query.text)
             if reason is None:
@@ -103,10 +112,14 @@ class SessionClient:
         """Unregisters it from these names, and from queries by their hashes."""
         self.registered.difference_update(names)
         gone = set(unregistered)
+        self.shares.unregister(gone)
+        self.service.shares_of(*self.name[:2]).unregister(self.name[2], gone)
         self.queries.difference_update([query for query in self.queries if hashes([query])[0] in gone])
 
 
 def _hash(interest: wire.Interest) -> int:
     if interest.kind == wire.INTEREST_QUERY:
         return hashes([interest.text])[0]
+    if interest.kind == wire.INTEREST_SHARE:
+        return share_hash(share_text(interest.share, interest.text, interest.attributes))
     return channel_hash(registered_text(interest))

@@ -43,6 +43,7 @@ _ID_BYTES = 8
     type=click.Choice([HIGH]),
     help="high: what waits of this channel for a client is told before what waits of others.",
 )
+@click.option("--key", metavar="TEXT", help="Members of a share are handed messages with one key in their order.")
 @click.option(
     "--history",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -61,6 +62,7 @@ def command_send(
     expires_at: int | None,
     source: str | None,
     priority: str | None,
+    key: str | None,
     history: Path | None,
     as_json: bool,
     settings: SendSettings,
@@ -100,6 +102,7 @@ def command_send(
                 expires_at=expires_at,
                 source=source,
                 priority=priority,
+                key=key,
             )
         answer(sent.offset)
     if as_json:

@@ -78,6 +78,12 @@ _TLS_ASKED_S = 5.0
     help="Print only messages of a --channel that are sent to this attribute (or another --attribute), or to all.",
 )
 @click.option(
+    "--share",
+    metavar="NAME",
+    help="Be a member of this share of each --channel, which hands each message to one member. Needs --ack.",
+)
+@click.option("--ack", is_flag=True, help="With --share: what is printed is settled, for all members.")
+@click.option(
     "--state", type=click.Path(dir_okay=False, path_type=Path), help="State file; default: state in memory only."
 )
 @click.option("--once", is_flag=True, help="Exit when all missing notifications have been received.")
@@ -107,6 +113,8 @@ def command_watch(
     patterns: tuple[str, ...],
     since: str | None,
     attributes: tuple[str, ...],
+    share: str | None,
+    ack: bool,
     state: Path | None,
     once: bool,
     timeout_s: float,
@@ -130,6 +138,12 @@ def command_watch(
         raise click.UsageError("--descriptions: needs a --query, whose members are described.")
     if not (channels or of_patterns) and (since is not None or attributes):
         raise click.UsageError("--since and --attribute: need a --channel.")
+    if share is not None and not (channels and ack):
+        raise click.UsageError("--share: needs a --channel, and --ack: what is printed is handed to no other member.")
+    if ack and share is None:
+        raise click.UsageError("--ack: needs a --share, whose messages are settled.")
+    if share is not None and (once or history is not None):
+        raise click.UsageError("--share: cannot be combined with --once or --history.")
     if history is not None and queries:
         raise click.UsageError("--history: does not record queries, so it cannot be combined with --query.")
     if history is not None and of_patterns:
@@ -161,6 +175,10 @@ def command_watch(
             notify.unregister_channel(name)
         for name in channels:
             try:
+                if share is not None:
+                    member = notify.channel(name, since=_since(since), attributes=attributes, share=share)
+                    member.subscribe(printer.message, on_missed=printer.missed)
+                    continue
                 channel = notify.channel(name, since=_since(since), attributes=attributes)
             except ValueError as error:
                 raise click.UsageError(_option(str(error))) from None
@@ -318,7 +336,7 @@ def _option(problem: str) -> str:
     """Replaces an argument's name in the library's error by the option that set it."""
     options = {
         "since": "--since", "attributes": "--attribute", "channel": "--channel", "prefix": "--channels",
-        "pattern": "--pattern",
+        "pattern": "--pattern", "share": "--share",
     }  # fmt: skip
     for argument, option in options.items():
         if problem.startswith(f"{argument}: "):

@@ -25,7 +25,13 @@ from typing import Any
 
 from aiohttp import web
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
-from coldnotify_schemas.protocol import MESSAGE_ID_BYTES_MAX, NAME_LENGTH_MAX, QUERY_BYTES_MAX, SYNC_WAIT_S_MAX
+from coldnotify_schemas.protocol import (
+    MESSAGE_ID_BYTES_MAX,
+    MESSAGE_KEY_BYTES_MAX,
+    NAME_LENGTH_MAX,
+    QUERY_BYTES_MAX,
+    SYNC_WAIT_S_MAX,
+)
 from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_common.http.json_answers import EXACT_MAX, text_of
@@ -62,6 +68,7 @@ _TYPES: Mapping[str, _Json] = {
     "object": {"type": "string", "minLength": 1, "maxLength": OBJECT_BYTES_MAX},
     "query": {"type": "string", "minLength": 1, "maxLength": QUERY_BYTES_MAX},
     "id": {"type": "string", "maxLength": MESSAGE_ID_BYTES_MAX},
+    "key": {"type": "string", "maxLength": MESSAGE_KEY_BYTES_MAX},
     "base64": {"type": "string", "format": "byte"},
     "since": {"type": ["string", "integer"]},
     "wait": {"type": "number", "minimum": 0, "maximum": SYNC_WAIT_S_MAX},

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_PATTERN, Interest
+from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_PATTERN, INTEREST_SHARE, Interest
 
 from coldnotify_gateway.core.limits import ASK_AGAIN_DOUBLINGS_MAX
 from coldnotify_gateway.core.stream import CHANNELS, NONE, Stage, Stream
@@ -22,6 +22,11 @@ PAGE_S = 60.0
 def has_channels(interests: Iterable[Interest]) -> bool:
     """Returns true if at least one of these interests is a channel or a pattern."""
     return any(one.kind in (INTEREST_CHANNEL, INTEREST_PATTERN) for one in interests)
+
+
+def has_shares(interests: Iterable[Interest]) -> bool:
+    """Returns true if at least one of these interests is a share. What it hands out is in no stream."""
+    return any(one.kind == INTEREST_SHARE for one in interests)
 
 
 @dataclass(slots=True, eq=False)

@@ -163,8 +163,11 @@ class Connections:
         self._timers.forget(connection)
         return session
 
-    def remove(self, connection: Unidentified | Identified, now_s: float, *, leave: bool = True) -> list[Output]:
-        """Removes an ended connection. `leave`: a Leave informs the matcher, with the client's last acknowledgement."""
+    def remove(
+        self, connection: Unidentified | Identified, now_s: float, *, leave: bool = True, bye: bool = False
+    ) -> list[Output]:
+        """Removes an ended connection. `leave`: a Leave informs the matcher, with the client's last acknowledgement.
+        `bye`: the client has said so."""
         del self.by_peer[connection.peer]
         self._timers.forget(connection)
         if connection.peer in self._in_held:
@@ -177,7 +180,7 @@ class Connections:
         self.home_count -= connection.at_home
         connection.reach()
         connection.view.remove(connection, now_s)
-        return [self._requests.leave(connection)] if leave else []
+        return [self._requests.leave(connection, bye=bye)] if leave else []
 
     def close(
         self,

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.internal_pb2 import Answered, BegunStream, Entry, Newest, Opened, Page
+from coldnotify_schemas.internal_pb2 import Answered, BegunStream, Entry, Handed, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import (
     CaughtUp,
     Close,
     GatewayFrame,
+    Leases,
     PageEnd,
     Pong,
     Registered,
@@ -176,12 +177,34 @@ def as_part_of_a_page(frame: Frame, encode: Encode) -> Frame:
     return encode(said, of_entry(said))
 
 
-def stream_entries(page: Page, encode: Encode) -> list[Frame]:
-    """Returns the entries of a page of channels, which do not move the cursor."""
-    for entry in page.entries:
+def _mark_paged(entries: Iterable[Entry]) -> None:
+    for entry in entries:
         message = entry.missed if entry.HasField("missed") else entry.message
         message.paged = True
+
+
+def stream_entries(page: Page, encode: Encode) -> list[Frame]:
+    """Returns the entries of a page of channels, which do not move the cursor."""
+    _mark_paged(page.entries)
     return [stream_entry(entry, encode) for entry in page.entries]
+
+
+def handed(handed: Handed, encode: Encode) -> list[Frame]:
+    """Returns the frames of what a member of shares is handed, behind the answer to its Hold. They move no cursor, and
+    are in no stream that others overtake."""
+    frames = [plain(GatewayFrame(leases=handed.leases), encode)] if handed.HasField("leases") else []
+    _mark_paged(handed.entries)
+    said = [
+        GatewayFrame(missed=one.missed) if one.HasField("missed") else GatewayFrame(message=one.message)
+        for one in handed.entries
+    ]
+    return frames + [plain(frame, encode) for frame in said]
+
+
+def say_all(encode: Encode) -> Frame:
+    """Returns Leases that answer no Hold: the client's next one says all that it holds, because what it was handed may
+    be lost."""
+    return plain(GatewayFrame(leases=Leases()), encode)
 
 
 def stream_page(page: Page, encode: Encode, age_s: int | None = None) -> list[Frame]:

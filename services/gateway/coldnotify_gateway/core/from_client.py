@@ -3,7 +3,7 @@
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, parse_client_frame
 from coldnotify_schemas.protocol import AGE_UNKNOWN_S
-from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Ping, Register, SyncChunk, Unregister, Unsettled
+from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Hold, Ping, Register, SyncChunk, Unregister, Unsettled
 
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.connections import Connections
@@ -15,7 +15,14 @@ from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import SessionPhase
 from coldnotify_gateway.core.stream import NONE, Stage, Stream
 from coldnotify_gateway.core.told import Frame
-from coldnotify_gateway.core.violation import Violation, check_objects, check_session, check_unsettled, of_frame_error
+from coldnotify_gateway.core.violation import (
+    Violation,
+    check_hold,
+    check_objects,
+    check_session,
+    check_unsettled,
+    of_frame_error,
+)
 
 
 class FromClient:
@@ -46,6 +53,8 @@ class FromClient:
                 return self._on_sync(session, frame.sync, now_s)
             case "unsettled":
                 return self._on_unsettled(session, frame.unsettled, now_s)
+            case "hold":
+                return self._on_hold(session, frame.hold, now_s)
             case "publish":
                 return self._publishing.on_publish(session, frame.publish, now_s)
             case "ask_outcome":
@@ -54,7 +63,7 @@ class FromClient:
                 session.use_names()
                 return []
             case "bye":
-                return [Finish(session.peer), *self._connections.remove(session, now_s)]
+                return [Finish(session.peer), *self._connections.remove(session, now_s, bye=True)]
             case "hello":
                 raise Violation(CloseCode.PROTOCOL_ERROR, "hello: came a second time")
             case _:
@@ -110,6 +119,10 @@ class FromClient:
     def _on_unsettled(self, session: Identified, unsettled: Unsettled, now_s: float) -> list[Output]:
         check_unsettled(unsettled)
         return self._requests.unsettled(session, unsettled, now_s)
+
+    def _on_hold(self, session: Identified, hold: Hold, now_s: float) -> list[Output]:
+        check_hold(hold)
+        return self._requests.hold(session, hold, now_s)
 
     def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
         check_objects("sync", chunk.objects, chunk.interests)

@@ -4,13 +4,23 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, CompleteStream, Held, Inbox, Item, Opened
+from coldnotify_schemas.internal_pb2 import (
+    Answered,
+    BeatAnswer,
+    Closed,
+    CompleteStream,
+    Handed,
+    Held,
+    Inbox,
+    Item,
+    Opened,
+)
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_schemas.wire_pb2 import KINDS_DESCRIPTIONS
 
 from coldnotify_gateway.core import encoding
-from coldnotify_gateway.core.channels_stream import has_channels
+from coldnotify_gateway.core.channels_stream import has_channels, has_shares
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.freshness import Ages
@@ -72,6 +82,7 @@ class FromMatcher:
             "stream_page": lambda session, item, now_s: pages.on_page(
                 session, session.channels, item.stream_page, now_s
             ),
+            "handed": lambda session, item, _now_s: self._on_handed(session, item.handed),
             "closed": lambda session, item, now_s: self._on_closed(session, item.closed, now_s),
             "there": lambda session, item, now_s: publishing.on_there(
                 session, item.there.ask, now_s, there=item.there.there
@@ -170,7 +181,8 @@ class FromMatcher:
                 reason = "its cursor of channels is void"
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
             session.follow_channels(stream.log).begin_epoch(stream.epoch)
-        wanted = session.queries or has_channels(session.claim.pending.interests)
+        pending = session.claim.pending.interests
+        wanted = session.queries or has_channels(pending) or has_shares(pending)
         encode = session.dialect.encode
         if not opened.in_sync:
             session.not_in_sync(now_s)
@@ -210,6 +222,14 @@ class FromMatcher:
         if session.device is not None:
             outputs += self._from_device.read(session, session.device, now_s)
         return outputs
+
+    def _on_handed(self, session: Identified, handed: Handed) -> list[Output]:
+        """Writes what a member of shares is handed, also if it is slow or behind: it has its prefetch, and no more."""
+        if handed.HasField("leases"):
+            session.quota.answered()
+        if not session.welcomed:
+            return []
+        return [Send(session.peer, encoding.handed(handed, session.dialect.encode))]
 
     def _on_described(self, session: Identified, item: Item, now_s: float) -> list[Output]:
         outputs = self._publishing.on_described(session, item.described, now_s)

@@ -69,6 +69,7 @@ class Identified:
         "frames",
         "group",
         "heard_s",
+        "holds",
         "link",
         "moves",
         "number",
@@ -118,6 +119,8 @@ class Identified:
         """This gateway is the client's home."""
         self.moves = bool(hello.capabilities & CAPABILITY_MOVES)
         """The client goes to another gateway when it is told to."""
+        self.holds = False
+        """The client is a member of shares: it has said a Hold."""
         self.describes = False
         """Its Welcome promised descriptions."""
         self._keepalive_s: int = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)
@@ -268,6 +271,10 @@ class Identified:
     def hear(self, now_s: float) -> None:
         """Notes that the client has sent something."""
         self.heard_s = now_s
+
+    def hold(self) -> None:
+        """Notes that the client says Holds."""
+        self.holds = True
 
     def applied(self, stream: Stream | None, complete: int) -> None:
         """Notes that the client has applied everything in a stream up to `complete`."""

@@ -2,11 +2,12 @@
 
 from coldnotify_schemas.close_codes import CloseCode
 
+from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import Output
+from coldnotify_gateway.core.outputs import Output, Send
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.stream import Stream
@@ -30,6 +31,7 @@ class Recovery:
         for session in list(view.sessions.values()):
             if session.slow:
                 session.doubt()
+                outputs += self._ask_leases(session)
             else:
                 outputs += self.announce(session, now_s)
         return outputs
@@ -39,7 +41,13 @@ class Recovery:
         if session.opened and session.channels is not None and session.channels.behind:
             reason = "only the client knows how far its channels are"
             return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
-        return [self._requests.open(session, now_s)]
+        return [self._requests.open(session, now_s), *self._ask_leases(session)]
+
+    def _ask_leases(self, session: Identified) -> list[Output]:
+        """Asks a member of shares for all that it holds: what it was handed, and does not name, is sent again."""
+        if not session.holds or not session.welcomed:
+            return []
+        return [Send(session.peer, [encoding.say_all(session.dialect.encode)])]
 
     def new_matcher(self, view: View, now_s: float) -> list[Output]:
         """Repeats unanswered questions to the new matcher, because the old one may have lost them."""
@@ -48,6 +56,7 @@ class Recovery:
             session.question.other_matcher()
             session.claim.other_matcher()
             session.other_matcher()
+            outputs += self._ask_leases(session)
             if session.question.waits_since_s(now_s) > self._limits.wait_after_s:
                 outputs += self.again(session, now_s)
             elif session.opened and session.channels is not None and not session.channels.live:

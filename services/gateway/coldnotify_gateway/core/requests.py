@@ -21,7 +21,7 @@ from coldnotify_schemas.internal_pb2 import (
     Request,
 )
 from coldnotify_schemas.internal_protocol import FORMAT
-from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister, Unsettled
+from coldnotify_schemas.wire_pb2 import Hold, Register, SyncChunk, Unregister, Unsettled
 
 from coldnotify_gateway.core.channels_stream import ChannelsStream, has_channels
 from coldnotify_gateway.core.counters import Counters
@@ -84,6 +84,7 @@ class RequestMaker:
             descriptions=session.descriptions,
             channels_in_order=session.channels_in_order,
             all_unsettled=session.all_unsettled and not session.opened,
+            shares=session.device is None,
             kept=None if session.device is None else session.device.kept(again=session.opened),
         )
         if channels is not None:
@@ -196,6 +197,14 @@ class RequestMaker:
         self._counters.requests_dropped += 1
         return []
 
+    def hold(self, session: Identified, hold: Hold, now_s: float) -> list[Output]:
+        """Forwards a Hold, unless too many requests are unanswered, or the client has had no Welcome."""
+        if session.opened and session.quota.take_request(now_s, self._limits):
+            session.hold()
+            return [self._request(session, hold=hold)]
+        self._counters.requests_dropped += 1
+        return []
+
     def check_chunk_index(self, index: int) -> None:
         """Raises Violation if the index of a SyncChunk exceeds the size of a set."""
         chunks_max = self._limits.sync_chunks_max
@@ -244,15 +253,15 @@ class RequestMaker:
         """Returns an id that no other message has. `number`: of the publish in its session."""
         return f"{self._id:016x}.{session.number}.{number}"
 
-    def leave(self, session: Identified) -> Output:
-        """Makes a Leave for a session that has ended."""
+    def leave(self, session: Identified, *, bye: bool = False) -> Output:
+        """Makes a Leave for a session that has ended. `bye`: its client has said so."""
         # Before the Opened the client's offset may belong to another epoch.
         objects = session.objects
         expiry_s = None if session.device is None else session.device.expiry_s
         will = WILL_UNSAID if session.device is None else session.device.leaves_will
-        said = Leave(expiry_s=expiry_s, will=will)
+        said = Leave(expiry_s=expiry_s, will=will, bye=bye)
         if session.opened:
-            said = Leave(complete=or_none(objects.acked), epoch=objects.epoch, expiry_s=expiry_s, will=will)
+            said = Leave(complete=or_none(objects.acked), epoch=objects.epoch, expiry_s=expiry_s, will=will, bye=bye)
         channels = session.channels
         if channels is not None and session.opened and channels.acked != NONE:
             said.streams.add(log=channels.log or 0, epoch=channels.epoch, complete=channels.acked)
@@ -330,6 +339,7 @@ class RequestMaker:
         ask_outcome: AskOutcome | None = None,
         leave: Leave | None = None,
         unsettled: Unsettled | None = None,
+        hold: Hold | None = None,
         receive: Receive | None = None,
         describe: Describe | None = None,
     ) -> Output:
@@ -352,6 +362,7 @@ class RequestMaker:
             ask_outcome=ask_outcome,
             leave=leave,
             unsettled=unsettled,
+            hold=hold,
             receive=receive,
             describe=describe,
             descriptions=(register is not None or sync is not None) and session.descriptions,

@@ -24,7 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coldnotify_common.security.publish_rights import NotGranted
 from coldnotify_schemas.arrival_versions import arrival_header
-from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
+from coldnotify_schemas.channels import (
+    MessageHeaders,
+    Retentions,
+    check_id,
+    check_message,
+    check_message_key,
+    message_headers,
+)
 from coldnotify_schemas.description_patches import parse_description_patch
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
 from coldnotify_schemas.internal_pb2 import Described
@@ -41,6 +48,7 @@ from coldnotify_schemas.records import (
     parse_public_record,
     record_headers,
 )
+from coldnotify_schemas.share_names import check_no_dead_letters
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import (
     PRIORITY_HIGH,
@@ -400,6 +408,8 @@ class Publishing:
     def _record(self, session: Identified, publish: Publish) -> _Written:
         if publish.id or publish.to:
             raise InvalidRecord(f"{'id' if publish.id else 'to'}: is for messages of channels")
+        if publish.key:
+            raise InvalidRecord("key: is for messages of channels")
         if publish.incarnation:
             raise InvalidRecord("incarnation: is not a client's to say; `coldnotify object reset` begins versions over")
         if publish.version > VERSION_MAX:
@@ -434,8 +444,9 @@ class Publishing:
             to=tuple(check_attributes("to", publish.to)),
             source=session.client,
             high_priority=_is_high(publish),
+            key=check_message_key(publish.key),
         )
-        name, _ = channel_of(channel_text(publish.channel))
+        name, _ = channel_of(channel_text(check_no_dead_letters(publish.channel)))
         key = object_key(session.domain, session.group, name)
         topic = self._retentions.of(session.domain).topic(self._topics)
         return (

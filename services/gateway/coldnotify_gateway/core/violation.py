@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, FrameTooLarge
-from coldnotify_schemas.interests import channel_text, check_query, pattern_name
+from coldnotify_schemas.interests import channel_text, check_query, pattern_name, share_text
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
-from coldnotify_schemas.wire_pb2 import ClientFrame, Hello, Interest, Since, Unsettled
+from coldnotify_schemas.share_names import HELD_MAX, LEASE_S_MAX, LEASE_S_MIN, PREFETCH_MAX, RETRY_S_MAX
+from coldnotify_schemas.wire_pb2 import ClientFrame, HeldState, Hello, Hold, Interest, Since, Unsettled
 
 from coldnotify_gateway.core.come_back import AS_YOU_LIKE, ComeBack
 
@@ -81,6 +82,31 @@ def check_unsettled(unsettled: Unsettled) -> None:
         _check_names("members", entry.members)
 
 
+def check_hold(hold: Hold) -> None:
+    """Checks the numbers in a Hold, and how much it names. Raises Violation."""
+    if not hold.number:
+        raise Violation(CloseCode.PROTOCOL_ERROR, "hold: number: is 0, the first one is 1")
+    if len(hold.shares) > OBJECTS_PER_FRAME_MAX:
+        said = f"hold: shares: are {len(hold.shares)}, at most {OBJECTS_PER_FRAME_MAX} are taken"
+        raise Violation(CloseCode.PROTOCOL_ERROR, said)
+    count = sum(len(share.messages) for share in hold.shares)
+    if count > HELD_MAX:
+        raise Violation(CloseCode.PROTOCOL_ERROR, f"hold: messages: are {count}, at most {HELD_MAX} are taken")
+    for share in hold.shares:
+        _check_number("lease_s", share.lease_s, LEASE_S_MIN if share.lease_s else 0, LEASE_S_MAX)
+        _check_number("prefetch", share.prefetch, 0, PREFETCH_MAX)
+        for message in share.messages:
+            _check_number("offset", message.offset, 0, OFFSET_MAX)
+            _check_number("after_s", message.after_s, 0, RETRY_S_MAX)
+            if message.state not in HeldState.values():
+                raise Violation(CloseCode.PROTOCOL_ERROR, f"hold: state: {message.state} is not known here")
+
+
+def _check_number(field: str, said: int, least: int, most: int) -> None:
+    if not least <= said <= most:
+        raise Violation(CloseCode.PROTOCOL_ERROR, f"hold: {field}: is {said} (from {least} to {most})")
+
+
 def _check_count(field: str, count: int) -> None:
     if count > OBJECTS_PER_FRAME_MAX:
         raise Violation(
@@ -104,6 +130,8 @@ def _check_interests(field: str, interests: Iterable[Interest]) -> None:
                 _check_query(field, interest)
             case wire_pb2.INTEREST_CHANNEL | wire_pb2.INTEREST_PATTERN:
                 _check_channel(field, interest)
+            case wire_pb2.INTEREST_SHARE:
+                _check_share(field, interest)
             case _:
                 raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: kind: {interest.kind} is not known here")
 
@@ -121,8 +149,21 @@ def _check_channel(field: str, channel: Interest) -> None:
         text = channel_text(pattern_name(channel.text) if is_pattern else channel.text, channel.attributes)
     except InvalidName as error:
         raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
+    _check_beginning(field, channel, is_sorted=text.count("\x00") == len(channel.attributes) + is_pattern)
+
+
+def _check_share(field: str, share: Interest) -> None:
+    try:
+        text = share_text(share.share, share.text, share.attributes)
+    except InvalidName as error:
+        raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
+    _check_beginning(field, share, is_sorted=text.count("\x00") == len(share.attributes) + 1)
+
+
+def _check_beginning(field: str, channel: Interest, *, is_sorted: bool) -> None:
+    """`is_sorted`: each of its attributes is there once."""
     attributes = list(channel.attributes)
-    if text.count("\x00") != len(attributes) + is_pattern or attributes != sorted(attributes):
+    if not is_sorted or attributes != sorted(attributes):
         raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: attributes: are not sorted, each once")
     if channel.since not in Since.values():
         raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: since: {channel.since} is not known here")

@@ -1,14 +1,28 @@
 """What identified clients say."""
 
+from typing import cast
+
 import pytest
 from coldnotify_gateway.core import Limits, SessionState, requests
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.internal_pb2 import Answered, Item, Opened, Page
-from coldnotify_schemas.wire_pb2 import ClientFrame, Register
-from coldnotify_testkit.device_frames import ack, bye, hello, ping, register, sync, unregister
-from coldnotify_testkit.gateway_bench import GatewayBench
+from coldnotify_schemas.internal_pb2 import Answered, Handed, Item, Opened, Page
+from coldnotify_schemas.wire_pb2 import (
+    HELD_BEGUN,
+    INTEREST_SHARE,
+    ClientFrame,
+    HeldMessage,
+    HeldShare,
+    HeldState,
+    Interest,
+    Leases,
+    Register,
+    Since,
+    SyncChunk,
+)
+from coldnotify_testkit.device_frames import ack, bye, hello, hold, ping, register, sync, unregister
+from coldnotify_testkit.gateway_bench import GatewayBench, opened
 
 
 def test_requests_carry_who_asks(bench):
@@ -70,7 +84,7 @@ def test_bye_is_the_end_and_says_what_was_acknowledged(bench):
     wire = bench.live(complete=9)
     bench.say(wire, ack(9), bye(), ping())
     (request,) = bench.take_requests("leave")
-    assert request.leave.complete == 9
+    assert (request.leave.complete, request.leave.bye) == (9, True)
     assert wire.kinds() == []
     assert wire.finished
 
@@ -284,3 +298,87 @@ def test_sync_chunks_are_passed_on_up_to_their_limit():
     bench.say(wire, sync(3, "b"))
     (*_, close) = wire.take()
     assert (close.close.code, close.close.reason[:13]) == (CloseCode.PROTOCOL_ERROR, "sync: chunk 3")
+
+
+UNKNOWN_STATE, UNKNOWN_SINCE = cast(HeldState, 9), cast(Since, 99)
+SHARE = Interest(kind=INTEREST_SHARE, text="tasks", share="workers", attributes=["a", "b"])
+
+
+def test_a_share_is_registered_and_synced_as_its_client_says_it(bench):
+    wire = bench.live()
+    bench.say(wire, encode(ClientFrame(register=Register(request=1, interests=[SHARE]))))
+    (request,) = bench.take_requests("register")
+    assert list(request.register.interests) == [SHARE]
+    assert bench.session(1).channels is None  # what a share hands out is in no stream
+    synced = bench.opening(hello("b"))
+    (request,) = bench.take_requests("open")
+    assert request.open.shares
+    bench.inbox(opened(2, 1, in_sync=False))
+    bench.say(synced, encode(ClientFrame(sync=SyncChunk(last=True, interests=[SHARE]))))
+    (request,) = bench.take_requests("sync")
+    assert list(request.sync.interests) == [SHARE]
+
+
+def test_a_hold_is_passed_on_as_it_is(bench):
+    wire = bench.live()
+    held = HeldShare(share=7, lease_s=30, prefetch=2, messages=[HeldMessage(offset=5, hand_out=2, state=HELD_BEGUN)])
+    bench.say(wire, hold(1, held, every=True))
+    (request,) = bench.take_requests("hold")
+    assert (request.session, request.hold.number, request.hold.all) == (1, 1, True)
+    assert list(request.hold.shares) == [held]
+
+
+def test_a_hold_before_the_welcome_is_dropped(bench):
+    wire = bench.opening(hello())
+    bench.take_requests("open")
+    bench.say(wire, hold(1))
+    assert bench.take_requests() == []
+    assert bench.gateway.counters.requests_dropped == 1
+
+
+def test_holds_without_an_answer_are_dropped_above_the_limit(bench):
+    wire = bench.live()
+    for number in range(1, 80):
+        bench.say(wire, hold(number))
+    bench.take_requests(*["hold"] * 64)
+    bench.inbox(Item(handed=Handed(session=1, leases=Leases(number=1))))
+    bench.say(wire, hold(80))
+    bench.take_requests("hold")
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (hold(0), "hold: number: is 0"),
+        (hold(1, *[HeldShare()] * 65), "hold: shares: are 65"),
+        (hold(1, *[HeldShare(messages=[HeldMessage()] * 501)] * 2), "hold: messages: are 1002"),
+        (hold(1, HeldShare(lease_s=2)), "hold: lease_s: is 2 (from 3 to 43200)"),
+        (hold(1, HeldShare(lease_s=43_201)), "hold: lease_s"),
+        (hold(1, HeldShare(prefetch=1_001)), "hold: prefetch"),
+        (hold(1, HeldShare(messages=[HeldMessage(offset=1 << 63)])), "hold: offset"),
+        (hold(1, HeldShare(messages=[HeldMessage(after_s=86_401)])), "hold: after_s"),
+        (hold(1, HeldShare(messages=[HeldMessage(state=UNKNOWN_STATE)])), "hold: state: 9"),
+    ],
+)
+def test_an_impossible_hold_closes_the_session_and_names_the_field(bench, frame, words):
+    wire = bench.live()
+    bench.say(wire, frame)
+    (close,) = wire.take()
+    assert close.close.code == CloseCode.PROTOCOL_ERROR
+    assert words in close.close.reason
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (Interest(kind=INTEREST_SHARE, text="tasks"), "share: "),
+        (Interest(kind=INTEREST_SHARE, text="", share="workers"), "channel: "),
+        (Interest(kind=INTEREST_SHARE, text="tasks", share="w", attributes=["b", "a"]), "attributes: are not sorted"),
+        (Interest(kind=INTEREST_SHARE, text="tasks", share="w", since=UNKNOWN_SINCE), "since: 99"),
+    ],
+)
+def test_an_impossible_share_closes_the_session_and_names_the_field(bench, share, words):
+    wire = bench.live()
+    bench.say(wire, encode(ClientFrame(register=Register(request=1, interests=[share]))))
+    (close,) = wire.take()
+    assert words in close.close.reason

@@ -8,9 +8,21 @@ from coldnotify_gateway.core import SessionState
 from coldnotify_gateway.core.claim import PendingOperations
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
-from coldnotify_schemas.internal_pb2 import Answered, Closed, Inbox, Item, Newest, Page
-from coldnotify_schemas.wire_pb2 import Refusal
-from coldnotify_testkit.device_frames import EPOCH, ack, bye, hello, ping, register, sync, unregister, use_names
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.internal_pb2 import Answered, Closed, Entry, Handed, Inbox, Item, Newest, Page
+from coldnotify_schemas.wire_pb2 import (
+    INTEREST_SHARE,
+    KINDS_SHARES,
+    ClientFrame,
+    Hello,
+    Interest,
+    Leases,
+    LostLeases,
+    Message,
+    Missed,
+    Refusal,
+)
+from coldnotify_testkit.device_frames import EPOCH, ack, bye, hello, hold, ping, register, sync, unregister, use_names
 from coldnotify_testkit.gateway_bench import fan_out, inbox_outputs, opened, page
 
 
@@ -293,3 +305,68 @@ def test_a_page_without_a_number_is_none(bench):
     bench.say(wire, ack(page=1))
     (request,) = bench.take_requests("catch_up")
     assert request.catch_up.page == 1
+
+
+def handed(session: int, *offsets: int, number: int = 0) -> Item:
+    """Leases that answer a Hold, if `number` is given, and hand-outs of these messages."""
+    entries = [Entry(message=Message(channel=7, offset=one, hand_out=1, hold=1)) for one in offsets]
+    leases = Leases(number=number, lost=[LostLeases(share=7, offsets=[3])]) if number else None
+    return Item(handed=Handed(session=session, leases=leases, entries=entries))
+
+
+def test_hand_outs_follow_the_answer_and_move_no_cursor(bench):
+    wire = bench.live(complete=3)
+    item = handed(1, 50, 51, number=4)
+    item.handed.entries.append(Entry(missed=Missed(channel=7, after=51, before=60, hand_out=1, hold=4)))
+    bench.inbox(item)
+    leases, first, second, notice = wire.take()
+    assert (leases.leases.number, list(leases.leases.lost[0].offsets)) == (4, [3])
+    assert [(one.message.offset, one.message.paged, one.message.hand_out) for one in (first, second)] == [
+        (50, True, 1), (51, True, 1)
+    ]  # fmt: skip
+    assert (notice.missed.before, notice.missed.paged) == (60, True)
+    assert bench.session(1).streams[0].complete == 3
+    assert bench.session(1).channels is None
+
+
+def test_hand_outs_are_written_to_slow_sessions_and_those_behind(bench):
+    slow, behind = bench.live(hello("a"), complete=3), bench.opening(hello("b"))
+    bench.inbox(opened(2, 1))
+    bench.gateway.on_blocked(slow, bench.now_s)
+    behind.take()
+    bench.inbox(handed(1, 50), handed(2, 51, number=1))
+    assert slow.kinds() == ["message"]
+    assert behind.kinds() == ["leases", "message"]
+
+
+def test_hand_outs_before_the_welcome_are_dropped(bench):
+    wire = bench.opening(hello())
+    bench.inbox(handed(1, 50))
+    assert wire.kinds() == []
+
+
+@pytest.mark.parametrize("loses", ["gap", "takeover", "slow"])
+def test_a_member_is_asked_for_all_its_leases_where_hand_outs_may_be_lost(bench, loses):
+    member, other = bench.live(hello("a"), complete=3), bench.live(hello("b"), complete=3)
+    bench.say(member, hold(1))
+    if loses == "slow":
+        bench.gateway.on_blocked(member, bench.now_s)
+    if loses == "takeover":
+        bench.new_matcher()
+    else:
+        bench.inbox(number=bench.number + 2)
+    frames = member.take()
+    assert frames
+    assert all(frame.HasField("leases") and not frame.leases.number for frame in frames)
+    assert other.kinds() == []
+
+
+@pytest.mark.parametrize("kind", [INTEREST_SHARE, None])
+def test_the_welcome_says_to_those_who_ask_that_shares_are_known(bench, kind):
+    interests = [] if kind is None else [Interest(kind=kind, text="tasks", share="workers")]
+    said = Hello(protocol=1, domain="d", group="g", client="c", interests=interests)
+    wire = bench.opening(encode(ClientFrame(hello=said)))
+    item = opened(1, 1)
+    item.opened.kinds = KINDS_SHARES
+    bench.inbox(item)
+    assert wire.take()[0].welcome.kinds == (0 if kind is None else KINDS_SHARES)

@@ -113,6 +113,19 @@ def test_a_message_is_in_its_domains_topic() -> None:
     assert (headers.id, headers.source, headers.to, headers.expires_at) == ("m-1", "client-1", ("camera", "solar"), 9)
 
 
+def test_a_message_has_its_key_and_goes_to_no_channel_of_dead_letters() -> None:
+    bench = GatewayBench()
+    wire = bench.live()
+    publish(bench, wire, Publish(request=1, channel="tasks", key="order-7"))
+    publish(bench, wire, Publish(request=2, channel="tasks.workers.dead"), Publish(request=3, object="lamp", key="k"))
+
+    (said,) = bench.publications
+    assert parse_message_headers(said.headers).key == "order-7"
+    dead, keyed = refusals(wire)
+    assert dead.reason == "channel: 'tasks.workers.dead' takes dead letters, which matchers alone send"
+    assert keyed.reason == "key: is for messages of channels"
+
+
 NOW_MS = 1_800_000_000_000
 AHEAD_MS = NOW_MS + 10 * 365 * 86_400_000
 

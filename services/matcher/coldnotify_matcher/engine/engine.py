@@ -31,6 +31,7 @@ from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
+from coldnotify_matcher.engine.handing.share_steps import ShareSteps
 from coldnotify_matcher.engine.inputs.arrivals import Door
 from coldnotify_matcher.engine.inputs.evaluated_ahead import EvaluatedAhead
 from coldnotify_matcher.engine.inputs.followed_logs import FollowedLogs
@@ -95,6 +96,7 @@ class Engine:
             self.history,
             self._describing,
         )
+        self.shares = ShareSteps(self.state, self._outbox)
         self._upkeep = Upkeep(self.state)
         self.inventory = Inventory(self.state)
 
@@ -145,6 +147,9 @@ class Engine:
         if topic == self.state.rules.topics.channels_state:
             self.channels.rewrite(key)
             return
+        if topic == self.state.rules.topics.shares:
+            self.shares.rewrite(key, was_null=was_null)
+            return
         if topic == self.state.rules.topics.registrations and is_wills_key(key):
             self._wills.rewrite(key.rpartition("/")[0], was_null=was_null)
             return
@@ -165,6 +170,7 @@ class Engine:
         self.retention.on_tick(now_ms)
         self.conflation.on_tick(now_ms)
         self.channels.on_tick(now_ms)
+        self.shares.on_tick(now_ms)
 
     def flush(self, now_ms: int, spent: Spent = never) -> None:
         """Fan out publishes that were held until now; go on with pages of channels and with sets that sessions wait
@@ -184,6 +190,7 @@ class Engine:
             self._outbox.write(record)
         self._forgetting.forget_expired()
         self._wills.write(now_ms)
+        self.shares.write(now_ms)
         self._records.write_changed(now_ms)
         self._forgetting.write_sessions()
         self._strays.write()
@@ -202,6 +209,11 @@ class Engine:
         return self.state.members.unsettled or self.channels.unfinished or self.conflation.due_at_once
 
     @property
+    def steps_on(self) -> bool:
+        """True if the next step has something to do at once: dead letters, which are durable now, are settled."""
+        return self.state.shares.served and bool(self.state.shares.due)
+
+    @property
     def removals_held(self) -> tuple[int, int]:
         """Numbers of clients and objects whose removal waits until the clock is known to be right."""
         return self._forgetting.brake.held, self.retention.brake.held
@@ -214,7 +226,7 @@ class Engine:
 
     def next_due_ms(self) -> int | None:
         """Returns the time at which `flush` has something to do (Unix time); None: never, at present."""
-        if self.unfinished:
+        if self.unfinished or self.steps_on:
             return 0
         due = (self.conflation.next_due_ms(), self.channels.next_due_ms())
         return min((one for one in due if one is not None), default=None)

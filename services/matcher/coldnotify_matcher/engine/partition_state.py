@@ -26,6 +26,7 @@ from coldnotify_matcher.engine.objects.merged_patches import MergedPatches
 from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.rules.rules import Rules
+from coldnotify_matcher.engine.shares.known_shares import KnownShares
 from coldnotify_matcher.engine.streams.end_history import EndHistory
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.tenants.ceilings import REGISTRATIONS, Ceiling, DomainTally, RefusedClients
@@ -91,6 +92,7 @@ class PartitionState:
         self.brief = BriefSessions()
         self.kept_cursors = KeptCursors()
         self.wills = Wills()
+        self.shares = KnownShares()
         self.unreleased = UnreleasedPublishes(self.objects)
         self.expired: dict[RegisteredClient, None] = {}
         """Clients whose kept sets have ended with their sessions: they are to be forgotten."""
@@ -123,12 +125,18 @@ class PartitionState:
         taken, self.refusals = self.refusals, {}
         return taken
 
+    @property
+    def steady_ms(self) -> int:
+        """The time of the step (ms) on a clock that is never corrected, and counts sleep: it measures leases."""
+        return int(self.now_s * 1000)
+
     def end_session(self, client: RegisteredClient, will: int = internal_pb2.WILL_UNSAID) -> None:
         """End the client's session: it is offline from here on. `will`: a WillEnd."""
         session = client.session
         if session is None:
             return
         self.wills.end(client.key, session.gateway.id, session.number, will, client.filters.expiry_s)
+        self.shares.pause(client)
         stored = client.stored_offline_at
         missed = bool(client.queries) and (stored is None or self.members.missed(client, stored))
         missed |= client.kept and (client.cursor != stored or client in self.dirty_cursors)

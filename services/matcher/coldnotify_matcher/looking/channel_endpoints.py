@@ -1,4 +1,4 @@
-"""A group's channels, for the HTTP views: last offsets, subscribers, messages they lack, and the last messages."""
+"""A group's channels, for the HTTP views: last offsets, subscribers, messages they lack, the last messages, shares."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
+from coldnotify_matcher.engine.shares.one_share import KnownShare
 from coldnotify_matcher.looking.channel_standing import behind, show_subscriber
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of, in_a_thread
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 MESSAGES_SHOWN_MAX = 20
 """Messages shown for one channel."""
+HAND_OUTS_SHOWN_MAX = 100
+"""Hand-outs shown for one share, those of the lowest offsets: what stands in the way is among them."""
 PAYLOAD_SHOWN_BYTES_MAX = 200
 """Bytes shown of one message: enough to recognise it, and little enough for 20 on a screen."""
 
@@ -54,15 +57,17 @@ class ChannelEndpoints:
         return json_answer({"items": items, "next": next_})
 
     def channel(self, request: web.Request) -> web.Response:
-        """GET .../channels/{channel}?limit&after: its subscribers paged, and its last messages."""
+        """GET .../channels/{channel}?limit&after: its subscribers paged, its last messages, and its shares."""
         name = check_object(request.match_info["channel"], "channel")
         asked = page_request(request.query)
         with self._look.served(request) as (prefix, partition):
             key, log = prefix + name, _log(partition, prefix)
             last = None if log is None else log.last.known(key)
             messages = [] if log is None else list(map(show_message, log.tail.latest(key, MESSAGES_SHOWN_MAX)))
+            known = partition.engine.state.shares.of_channel(key)
+            shares = [_show_share(partition, share, log) for share in sorted(known, key=lambda one: one.name)]
         subscribers = self._subscribers(partition, prefix, key).get(key, [])
-        if not subscribers and last is None:
+        if not subscribers and not shares and last is None:
             return error_response(404, f"channel: {key} has no messages and no subscribers")
         by_name = {client.name: (client, channel) for client, channel in subscribers}
         shown = {
@@ -72,6 +77,7 @@ class ChannelEndpoints:
                 partition, by_name, asked, lambda one: show_subscriber(*by_name[one], log)
             ),
             "messages": messages,
+            "shares": shares,
         }
         return json_answer(shown)
 
@@ -125,4 +131,32 @@ def show_message(message: ChannelMessage) -> dict[str, Any]:
         "to": list(message.to),
         "payload_bytes": len(message.payload),
         "payload_begins": message.payload[:PAYLOAD_SHOWN_BYTES_MAX].decode(errors="replace"),
+    }
+
+
+def _show_share(partition: MatcherPartition, share: KnownShare, log: ChannelLog | None) -> dict[str, Any]:
+    """Returns one share of a channel: who holds what, for how long, and what waits."""
+    rule, steady_ms = share.rule, partition.engine.state.steady_ms
+    return {
+        "share": share.name,
+        "attributes": sorted(share.attributes),
+        "members": len(share.members),
+        "present": len(share.present),
+        "settled": rule.base,
+        "held": rule.held,
+        "waiting": rule.waiting,
+        "waiting_more": log is not None and rule.read + 1 < log.position,
+        "oldest_ms": rule.oldest_ms,
+        "full": rule.is_full or rule.is_blocked,
+        "hand_outs": [
+            {
+                "offset": one.offset,
+                "client": one.member or None,
+                "state": one.state.name.lower(),
+                "attempts": one.attempts,
+                "hand_out": one.number,
+                "left_s": max(0, (one.ends_ms - steady_ms) // 1000),
+            }
+            for one in rule.holdings(HAND_OUTS_SHOWN_MAX)
+        ],
     }

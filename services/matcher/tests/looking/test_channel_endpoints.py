@@ -4,6 +4,7 @@ Stands for: channel_endpoints, channel_standing
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import RLock
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from coldnotify_testkit.channels_bench import LOG_EPOCH, ChannelsBench, channel,
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.served_routes import served_in_a_thread
+from coldnotify_testkit.shares_bench import LEASE_S, SharesBench
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 START = wire_pb2.SINCE_OLDEST
@@ -31,6 +33,12 @@ def bench() -> ChannelsBench:
 
 @pytest.fixture
 def port(bench: ChannelsBench) -> Iterator[int]:
+    with served(bench) as port:
+        yield port
+
+
+@contextmanager
+def served(bench: ChannelsBench) -> Iterator[int]:
     partition = SimpleNamespace(engine=bench.engine, phase=OwningPhase.OWNED, number=PARTITION)
     worker = SimpleNamespace(partitions={PARTITION: partition}, followed={}, lock=RLock())
     current: Any = SimpleNamespace(worker=worker)
@@ -165,3 +173,28 @@ def test_a_kept_cursor_of_channels_is_shown() -> None:
     assert cursor_of(client) is None
     client.filters.place_channels(7, 41)
     assert cursor_of(client) == 41
+
+
+def test_a_share_with_what_is_in_whose_hands() -> None:
+    bench = SharesBench()
+    bench.begin("one", session=1)
+    first, _ = bench.send("tasks"), bench.send("tasks")
+    bench.settle()
+    with served(bench) as port:
+        (share,) = look(port, "channels/tasks")["shares"]
+
+    assert share == {
+        "share": "workers",
+        "attributes": [],
+        "members": 1,
+        "present": 1,
+        "settled": -1,
+        "held": 1,
+        "waiting": 1,
+        "waiting_more": False,
+        "oldest_ms": bench.now_ms,
+        "full": False,
+        "hand_outs": [
+            {"offset": first, "client": "one", "state": "held", "attempts": 0, "hand_out": 1, "left_s": LEASE_S}
+        ],
+    }

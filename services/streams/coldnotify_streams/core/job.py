@@ -193,11 +193,21 @@ class JobPartition(PartitionProgress):
         """Returns the same request with these offsets in place of `times_of`."""
         return request
 
+    @property
+    def waits(self) -> bool:
+        """True if it handles no requests yet, though it is owned: a record of its state topics has to be read first."""
+        return False
+
     # ---- ends: for a job that tells how fresh it is ----------------------------------------------------------------
 
     @property
     def wants_ends(self) -> bool:
         """True if it wants to be told, about once a second, where its table and logs end."""
+        return False
+
+    @property
+    def wants_ends_of_requests(self) -> bool:
+        """True if it wants to be told the same of its requests."""
         return False
 
     def on_end_seen(self, topic: str, at_s: float, end: int) -> None:

@@ -617,7 +617,7 @@ class JobRun:
         now_ms, pending = self._agenda.now.ms, partition.pending
         partition.begin_turn(self._next_turn(), self._agenda.now.s)
         partition.flush(now_ms)
-        while pending and is_reached(partition, pending[0]):
+        while pending and not partition.waits and is_reached(partition, pending[0]):
             if self._reloads.is_careful(partition.number):
                 served = yield from self._handle_carefully(partition)
                 if not served:
@@ -631,7 +631,8 @@ class JobRun:
             if partition.turn():
                 break
         if pending and is_reached(partition, pending[0]):
-            self.unfinished.add(partition.number)
+            if not partition.waits:
+                self.unfinished.add(partition.number)
         elif pending:
             yield from self._barriers.look_at(partition)
         self._barriers.bound(partition)

@@ -20,6 +20,7 @@ class SeenEnds:
 
     def __init__(self, topics: JobTopics, partitions: Mapping[int, JobPartition], agenda: Agenda) -> None:
         """`partitions` are those of the run, which changes them."""
+        self._requests = topics.requests
         self._inputs = (topics.table, *topics.logs)
         self._partitions = partitions
         self._agenda = agenda
@@ -36,6 +37,9 @@ class SeenEnds:
             if partition.phase is OwningPhase.OWNED and partition.wants_ends
             for topic in self._inputs
         }
+        for partition in self._partitions.values():
+            if partition.phase is OwningPhase.OWNED and partition.wants_ends_of_requests:
+                places[self._requests, partition.number] = partition.requests_read
         if places:
             self._asked = places
             self._agenda.do(LookAtEnds(tuple(places)))

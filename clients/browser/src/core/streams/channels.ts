@@ -484,7 +484,8 @@ export class Channels {
   /** Reports the loss of the former log first, if that is still to be told. */
   #lossFirst(feed: Feed, before: bigint): void {
     if (feed.tellsLoss) return;
-    const said = { channel: feed.hash, after: undefined, before, reason: REASON.LOST, paged: false };
+    const unshared = { handOut: 0, attempts: 0, hold: 0 };
+    const said = { channel: feed.hash, after: undefined, before, reason: REASON.LOST, paged: false, ...unshared };
     // Numbers that frames report as complete do not cover the loss: the channel is pending until it is told.
     this.#put(feed, new Item(said, feed.received));
   }

@@ -1,4 +1,4 @@
-"""CallbackTurns: the order in which callbacks of objects, of queries' members and of channels run. They take turns."""
+"""CallbackTurns: the order in which callbacks of objects, queries' members, channels and shares run: in turns."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -7,11 +7,12 @@ from coldnotify._core.delivery.queries import Queries
 from coldnotify._core.delivery.slot import CallbackJob
 from coldnotify._core.delivery.telling import MembersJob
 from coldnotify._core.delivery.unsettled import Failing
+from coldnotify._core.shares.share_member import ShareJob, ShareMember
 from coldnotify._core.streams.channels import Channels
 from coldnotify._core.streams.feed import ChannelJob
 from coldnotify.errors import ColdNotifyError, MembersCallbackFailed
 
-AnyJob = CallbackJob | MembersJob | ChannelJob
+AnyJob = CallbackJob | MembersJob | ChannelJob | ShareJob
 
 
 class ObjectCallbacks(Protocol):
@@ -46,24 +47,29 @@ class CallbackTurns:
         objects: ObjectCallbacks,
         queries: Queries,
         channels: Channels,
+        shares: ShareMember,
         failing: Failing,
         report: Callable[[ColdNotifyError], None],
     ) -> None:
         self._objects = objects
         self._queries = queries
         self._channels = channels
+        self._shares = shares
         self._failing = failing
         self._report = report
         self._jobs: set[CallbackJob | MembersJob] = set()
-        self._channels_turn = False
-        """Callbacks of channels went first the last time."""
+        self._turn = 0
+        """The place of those who go first the next time: objects, channels, shares."""
 
     def next_job(self, now: float) -> AnyJob | None:
         """The callbacks to run next, or None."""
-        self._channels_turn = not self._channels_turn
-        if self._channels_turn:
-            return self._next_of_objects(now) or self._channels.next_job(now)
-        return self._channels.next_job(now) or self._next_of_objects(now)
+        turns = self._next_of_objects, self._channels.next_job, self._shares.next_job
+        first, self._turn = self._turn, (self._turn + 1) % len(turns)
+        for turn in (*turns[first:], *turns[:first]):
+            job = turn(now)
+            if job is not None:
+                return job
+        return None
 
     def _next_of_objects(self, now: float) -> CallbackJob | MembersJob | None:
         self._objects.wake_retries(now)
@@ -82,6 +88,9 @@ class CallbackTurns:
                 self._failing.note(job.feed.channel, failed, now)
             self._channels.done(job, failed, now)
             return
+        if isinstance(job, ShareJob):
+            self._shares.done(job, failed, now)
+            return
         self._jobs.discard(job)
         if isinstance(job, CallbackJob):
             self._objects.done(job, failed, now)
@@ -94,8 +103,8 @@ class CallbackTurns:
 
     @property
     def waiting(self) -> int:
-        """Number of objects and channels with undelivered updates."""
-        return self._objects.waiting + self._channels.waiting
+        """Number of objects and channels with undelivered updates, and of messages of shares that wait."""
+        return self._objects.waiting + self._channels.waiting + self._shares.waiting
 
     @property
     def idle(self) -> bool:
@@ -107,8 +116,9 @@ class CallbackTurns:
     @property
     def running(self) -> bool:
         """True if a job is running."""
-        return bool(self._jobs) or self._channels.running
+        return bool(self._jobs) or self._channels.running or self._shares.running
 
     def ready_at(self) -> float:
         """Returns when the next job can begin: -inf for now; inf: nothing waits for a time."""
-        return min(self._objects.ready_at(), self._queries.callbacks.ready_at(), self._channels.ready_at())
+        others = self._queries.callbacks.ready_at(), self._channels.ready_at(), self._shares.ready_at()
+        return min(self._objects.ready_at(), *others)

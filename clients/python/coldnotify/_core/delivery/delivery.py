@@ -18,10 +18,11 @@ from coldnotify._core.delivery.queries import Queries
 from coldnotify._core.delivery.slot import CallbackJob, Slot, Update
 from coldnotify._core.delivery.subscribers import Subscribers
 from coldnotify._core.delivery.unsettled import Failing
-from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
+from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest, ShareInterest
 from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
 from coldnotify._core.settings import ClientSettings
+from coldnotify._core.shares.share_member import KeptShare, ShareMember
 from coldnotify._core.streams.channels import Channels
 from coldnotify._core.streams.feed import KeptChannel
 from coldnotify._core.streams.frontier import Frontier, Hold
@@ -54,6 +55,7 @@ class Delivery:
         channels: Mapping[ChannelInterest, KeptChannel] | None = None,
         channels_epoch: int | None = None,
         channels_cursor: int | None = None,
+        shares: Mapping[ShareInterest, KeptShare] | None = None,
     ) -> None:
         self._journal = journal
         self._registrations = registrations
@@ -75,7 +77,9 @@ class Delivery:
         self.channels = Channels(
             journal, registrations, settings, report, channels or {}, channels_epoch, channels_cursor
         )
-        self.turns = CallbackTurns(self, self.queries, self.channels, self.failing, report)
+        channels_ = self.channels
+        self.shares = ShareMember(journal, registrations, settings, report, shares or {}, lambda: channels_.epoch)
+        self.turns = CallbackTurns(self, self.queries, self.channels, self.shares, self.failing, report)
 
     # What a session says
 
@@ -185,6 +189,9 @@ class Delivery:
         if isinstance(interest, ChannelInterest):
             self.channels.subscribe(interest.name, subscriber)
             return
+        if isinstance(interest, ShareInterest):
+            self.shares.subscribe(interest, subscriber)
+            return
         is_first = self._subscribers.add(interest, subscriber)
         if not isinstance(interest, QueryInterest):
             self.offer(interest)
@@ -195,6 +202,9 @@ class Delivery:
         """One callback less. A job that has begun with it is not called back."""
         if isinstance(interest, ChannelInterest):
             self.channels.unsubscribe(interest.name, subscriber)
+            return
+        if isinstance(interest, ShareInterest):
+            self.shares.unsubscribe(interest, subscriber)
             return
         if self._subscribers.remove(interest, subscriber):
             if isinstance(interest, QueryInterest):
@@ -218,6 +228,8 @@ class Delivery:
             self.failing.over(interest)
         if isinstance(interest, ChannelInterest):
             self.channels.forget(interest)
+        elif isinstance(interest, ShareInterest):
+            self.shares.forget(interest)
         elif isinstance(interest, QueryInterest):
             self.queries.forget(interest)
         elif interest in self._of:

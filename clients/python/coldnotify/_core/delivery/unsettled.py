@@ -401,7 +401,7 @@ def _frames(
 
 def _entry(interest: Interest, entry: UnsettledInterest, now: float) -> wire.UnsettledEntry:
     said = wire.UnsettledEntry(parked=entry.parked, members=entry.members)
-    if isinstance(interest, QueryInterest | ChannelInterest):
+    if not isinstance(interest, str):
         said.hash = interest.hash
     else:
         said.name = interest

@@ -10,7 +10,7 @@
 A document with a query has format 2, and before the check the fields of `stored_queries`. One with a channel has
 format 3, the fields of queries if there are any, and those of `stored_channels`. With a payload that is any bytes the
 format is 4, the payload is `payload_base64` in its entry, and the fields of queries and channels are there if there are
-any.
+any. One with a share has format 6, the fields of `stored_shares`, and all others if there are any.
 
 The check is there because worn-out flash flips bits: a damaged cursor that still parses would lose notifications
 without anybody noticing. A file without a check is accepted unchecked.
@@ -28,6 +28,7 @@ from coldnotify_schemas.protocol import (
     STATE_FORMAT_WITH_CHANNELS,
     STATE_FORMAT_WITH_GROUPS,
     STATE_FORMAT_WITH_QUERIES,
+    STATE_FORMAT_WITH_SHARES,
 )
 
 from coldnotify._core.delivery.floors import Floor
@@ -44,8 +45,10 @@ from coldnotify._core.document.stored_fields import (
     table,
 )
 from coldnotify._core.document.stored_queries import decode_queries, encode_queries
-from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
+from coldnotify._core.document.stored_shares import decode_shares, encode_shares
+from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest, ShareInterest
 from coldnotify._core.interests.registrations import OperationKind
+from coldnotify._core.shares.share_member import KeptShare
 from coldnotify._core.streams.feed import KeptChannel
 from coldnotify.errors import StateDamaged, StateMismatch
 
@@ -80,6 +83,9 @@ class Document:
     pending_channels: Mapping[ChannelInterest, OperationKind] = field(default_factory=dict)
     channels_epoch: int | None = None
     channels_cursor: int | None = None
+    shares: Mapping[ShareInterest, KeptShare] = field(default_factory=dict)
+    """The shares in the wanted set."""
+    pending_shares: Mapping[ShareInterest, OperationKind] = field(default_factory=dict)
     settled: bool = False
     """The service knows that nothing is unsettled (`unsettled`)."""
 
@@ -91,7 +97,8 @@ class Document:
         }
         channels: dict[Interest, OperationKind] = dict(self.pending_channels.items())
         names: dict[Interest, OperationKind] = dict(self.pending.items())
-        return operations | channels | names
+        shares: dict[Interest, OperationKind] = dict(self.pending_shares.items())
+        return operations | channels | shares | names
 
     @property
     def floors(self) -> dict[str, Floor]:
@@ -108,8 +115,10 @@ def encode(document: Document) -> bytes:
     has_bytes = any(kept.raw for kept in document.newest.values())
     with_queries = STATE_FORMAT_WITH_QUERIES if has_queries else STATE_FORMAT
     with_channels = STATE_FORMAT_WITH_CHANNELS if has_channels else with_queries
+    has_shares = bool(document.shares or document.pending_shares)
+    with_bytes = STATE_FORMAT_WITH_BYTES if has_bytes else with_channels
     fields: Fields = {
-        "format": STATE_FORMAT_WITH_BYTES if has_bytes else with_channels,
+        "format": STATE_FORMAT_WITH_SHARES if has_shares else with_bytes,
         "domain": document.identity.domain,
         "group": document.identity.group,
         "client": document.identity.client,
@@ -129,6 +138,8 @@ def encode(document: Document) -> bytes:
         fields |= encode_channels(
             document.channels, document.pending_channels, document.channels_epoch, document.channels_cursor
         )
+    if has_shares:
+        fields |= encode_shares(document.shares, document.pending_shares)
     fields["check"] = _check(fields)
     return _dump(fields) + b"\n"
 
@@ -143,8 +154,8 @@ def decode(data: bytes, identity: ClientIdentity) -> Document:
         raise StateDamaged("is not a JSON object")
     if fields.get("format") == STATE_FORMAT_WITH_GROUPS:
         raise StateMismatch("format: is of a client of several groups (NotifyGroups)")
-    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT_WITH_BYTES:
-        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_BYTES}")
+    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT_WITH_SHARES:
+        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_SHARES}")
     check = fields.pop("check", None)
     if check is not None and check != _check(fields):
         raise StateDamaged("check: does not match the rest")
@@ -156,7 +167,8 @@ def decode(data: bytes, identity: ClientIdentity) -> Document:
 
 
 def _document(fields: Fields) -> Document:
-    formats = (STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_BYTES)
+    any_fields = (STATE_FORMAT_WITH_BYTES, STATE_FORMAT_WITH_SHARES)
+    formats = (STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS, *any_fields)
     if fields.get("format") not in formats or isinstance(fields["format"], bool):
         raise StateDamaged("format: is missing or unknown")
     identity = ClientIdentity(*(_text(fields, name) for name in ("domain", "group", "client")))
@@ -170,7 +182,7 @@ def _document(fields: Fields) -> Document:
     pending = operations_of("pending", table(fields, "pending"), names, "wanted")
     queries: dict[str, KeptQuery] = {}
     pending_queries: dict[str, OperationKind] = {}
-    with_bytes = fields["format"] == STATE_FORMAT_WITH_BYTES
+    with_bytes = fields["format"] in any_fields
     with_channels = fields["format"] == STATE_FORMAT_WITH_CHANNELS or (with_bytes and "channels" in fields)
     if fields["format"] == STATE_FORMAT_WITH_QUERIES or ((with_channels or with_bytes) and "queries" in fields):
         queries, pending_queries = decode_queries(fields)
@@ -195,6 +207,7 @@ def _document(fields: Fields) -> Document:
         cursor=cursor,
         settled=settled,
         **(decode_channels(fields) if with_channels else {}),
+        **(decode_shares(fields) if fields["format"] == STATE_FORMAT_WITH_SHARES else {}),
     )
 
 

@@ -18,6 +18,9 @@ from coldnotify_schemas.interests import (
     pattern_name,
     prefix_expression,
     query_hash,
+    share_hash,
+    share_of,
+    share_text,
 )
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.protocol import (
@@ -71,7 +74,31 @@ class ChannelInterest(NamedTuple):
         return self.expression or self.name
 
 
-Interest = str | QueryInterest | ChannelInterest
+class ShareInterest(NamedTuple):
+    """A share of a channel, and the attributes of its messages. A client wants at most one of a channel and name."""
+
+    channel: str
+    share: str
+    attributes: tuple[str, ...]
+    """Sorted."""
+
+    @property
+    def text(self) -> str:
+        """The text that is registered."""
+        return share_text(self.share, self.channel, self.attributes)
+
+    @property
+    def hash(self) -> int:
+        """The hash that identifies it on the wire."""
+        return share_hash(self.text)
+
+    @property
+    def title(self) -> str:
+        """Its name, for people."""
+        return f"share {self.share} of {self.channel}"
+
+
+Interest = str | QueryInterest | ChannelInterest | ShareInterest
 
 
 def channel_from(text: str) -> ChannelInterest:
@@ -96,6 +123,27 @@ def channel_by(name: str, attributes: Iterable[str] = ()) -> ChannelInterest:
     except InvalidName as error:
         raise InvalidName(re.sub("^object", "channel", str(error))) from None
     return ChannelInterest(name, tuple(sorted_attributes))
+
+
+def share_by(share: str, channel: str, attributes: Iterable[str] = ()) -> ShareInterest:
+    """The share of this name of a channel. Raises InvalidName, a ValueError that names the field."""
+    of_channel = channel_by(channel, attributes)
+    if not isinstance(share, str):
+        raise InvalidName(f"share: {share!r} is not a name")
+    share_text(share, channel, of_channel.attributes)
+    return ShareInterest(channel, share, of_channel.attributes)
+
+
+def share_from(text: str) -> ShareInterest:
+    """The share that has this `text`. Raises InvalidName, a ValueError."""
+    try:
+        share, channel, attributes = share_of(text)
+    except ValueError:
+        raise InvalidName("share: has no channel") from None
+    interest = share_by(share, channel, attributes)
+    if interest.text != text:
+        raise InvalidName(f"share: the attributes of {share!r} are not sorted")
+    return interest
 
 
 def channels_by(prefix: str = "", pattern: str = "", attributes: Iterable[str] = ()) -> ChannelInterest:
@@ -152,6 +200,11 @@ def channels_of(interests: Iterable[Interest]) -> list[ChannelInterest]:
     return [interest for interest in interests if isinstance(interest, ChannelInterest)]
 
 
+def shares_of(interests: Iterable[Interest]) -> list[ShareInterest]:
+    """Those that are shares."""
+    return [interest for interest in interests if isinstance(interest, ShareInterest)]
+
+
 def hashes_of(interests: Iterable[Interest]) -> list[int]:
     """Returns the hashes of queries and channels: what frames call them by once they are registered."""
     return [interest.hash for interest in interests if not isinstance(interest, str)]
@@ -167,7 +220,7 @@ class FrameRoom:
     def take(self, interest: Interest) -> bool:
         """Takes room for an interest. Returns false if there is none."""
         size = 0 if isinstance(interest, str) else len(interest.text.encode())
-        if isinstance(interest, ChannelInterest):
+        if isinstance(interest, ChannelInterest | ShareInterest):
             size += _CHANNEL_BYTES + len(interest.attributes)
         if not self.interests or size > self.text_bytes:
             return False

@@ -12,6 +12,7 @@ from coldnotify._core.interests.interests import (
     FrameRoom,
     Interest,
     QueryInterest,
+    ShareInterest,
     fit_in_frame,
     hash_of,
 )
@@ -60,19 +61,22 @@ class Registrations:
         pending: Mapping[Interest, OperationKind] | Mapping[str, OperationKind] | None = None,
         queries: Iterable[QueryInterest] = (),
         channels: Iterable[ChannelInterest] = (),
+        shares: Iterable[ShareInterest] = (),
     ) -> None:
         self._journal = journal
         self.wanted = set(wanted)
         """Names."""
         self.queries = set(queries)
         self.channels = set(channels)
+        self.shares = set(shares)
         self._digests: dict[type, int] = {
             str: sum(map(hash_of, self.wanted)) % MODULUS,
             QueryInterest: sum(map(hash_of, self.queries)) % MODULUS,
             ChannelInterest: sum(map(hash_of, self.channels)) % MODULUS,
+            ShareInterest: sum(map(hash_of, self.shares)) % MODULUS,
         }
         self._unknown: set[type] = set()
-        """Kinds that the service does not know, by its last report: Query, Channel."""
+        """Kinds that the service does not know, by its last report: Query, Channel, Share."""
         self._withheld: set[type] = set()
         """Those of which it has reported so in this session."""
         self.pending: dict[Interest, Operation] = {
@@ -96,6 +100,8 @@ class Registrations:
         """Returns true if it is in the wanted set."""
         if isinstance(interest, str):
             return interest in self.wanted
+        if isinstance(interest, ShareInterest):
+            return interest in self.shares
         return interest in (self.queries if isinstance(interest, QueryInterest) else self.channels)
 
     def knows(self, kind: type) -> bool:
@@ -112,6 +118,8 @@ class Registrations:
             self.wanted.add(interest)
         elif isinstance(interest, QueryInterest):
             self.queries.add(interest)
+        elif isinstance(interest, ShareInterest):
+            self.shares.add(interest)
         else:
             self.channels.add(interest)
         self._digests[_kind(interest)] += hash_of(interest)
@@ -175,9 +183,14 @@ class Registrations:
         return bool(self.channels) or any(isinstance(interest, ChannelInterest) for interest in self.pending)
 
     @property
+    def has_shares(self) -> bool:
+        """True if a share is wanted, or to be unregistered."""
+        return bool(self.shares) or any(isinstance(interest, ShareInterest) for interest in self.pending)
+
+    @property
     def asks_for_kinds(self) -> bool:
         """True if a Hello without operations has to ask for the kinds that the service knows."""
-        return self.has_queries or bool(self.pending and self.has_channels)
+        return self.has_queries or bool(self.pending and (self.has_channels or self.has_shares))
 
     # What a session does with it
 
@@ -217,7 +230,8 @@ class Registrations:
         """
         revision = self._journal.changed(urgent=True)
         # In one order, here and wherever a set is gone through: a run can be played again, whatever its hashes.
-        everything: tuple[Interest, ...] = (*sorted(self.wanted), *sorted(self.queries), *sorted(self.channels))
+        others: tuple[Interest, ...] = (*sorted(self.queries), *sorted(self.channels), *sorted(self.shares))
+        everything: tuple[Interest, ...] = (*sorted(self.wanted), *others)
         for interest in everything:
             if interest not in self.pending:
                 self._add(interest, Operation(OperationKind.REGISTER, revision))
@@ -333,6 +347,8 @@ class Registrations:
             self.wanted.remove(interest)
         elif isinstance(interest, QueryInterest):
             self.queries.remove(interest)
+        elif isinstance(interest, ShareInterest):
+            self.shares.remove(interest)
         else:
             self.channels.remove(interest)
         self._digests[_kind(interest)] -= hash_of(interest)

@@ -14,7 +14,9 @@ from coldnotify_schemas.protocol import (
     FRAME_LENGTH_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     MESSAGE_ID_BYTES_MAX,
+    MESSAGE_KEY_BYTES_MAX,
 )
+from coldnotify_schemas.share_names import check_no_dead_letters
 
 from coldnotify._core.publishing.patches import Patch, composed, encode_patch
 
@@ -64,6 +66,8 @@ class Outgoing(NamedTuple):
     """A merge patch of the object's description, as JSON; "": none."""
     only_describe: bool = False
     """It is such a patch alone, and no version."""
+    order_key: str = ""
+    """A message's: shares hand out those with one such key in their order; "": it has none."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -201,12 +205,13 @@ def message_of(
     time_ms: int | None = None,
     traceparent: str | None = None,
     priority: str | None = None,
+    key: str | None = None,
 ) -> Outgoing:
     """Returns the message of these arguments: bytes unchanged, anything else as JSON. Raises ValueError in the same
     way.
     """
     _check_names(domain, group)
-    channel_text(_text("channel", name))
+    channel_text(check_no_dead_letters(_text("channel", name)))
     if isinstance(to, str):
         raise ValueError(f"to: {to!r} is text, and not several attributes")
     data = _bytes(payload)
@@ -214,6 +219,8 @@ def message_of(
         raise ValueError(f"payload: has {len(data)} bytes (at most {MESSAGE_BYTES_MAX} are allowed)")
     if not 1 <= len(_text("id", id).encode(errors="replace")) <= MESSAGE_ID_BYTES_MAX:
         raise ValueError(f"id: {id[:80]!r} has not 1 to {MESSAGE_ID_BYTES_MAX} bytes")
+    if key is not None and len(_text("key", key).encode(errors="replace")) > MESSAGE_KEY_BYTES_MAX:
+        raise ValueError(f"key: {key[:80]!r} has more than {MESSAGE_KEY_BYTES_MAX} bytes")
     return Outgoing(
         domain,
         group,
@@ -227,6 +234,7 @@ def message_of(
         time_ms=time_ms,
         traceparent=traceparent,
         priority=HIGH if check_priority(priority) else None,
+        order_key=key or "",
     )
 
 
@@ -242,6 +250,7 @@ def publish_of(outgoing: Outgoing, request: int) -> wire.Publish:
     if outgoing.is_message:
         publish.channel, publish.id = outgoing.name, outgoing.id
         publish.to.extend(outgoing.to)
+        publish.key = outgoing.order_key
     else:
         publish.object = outgoing.name
         if outgoing.version is not None:

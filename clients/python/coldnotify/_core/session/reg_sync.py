@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest, frames_of
+from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest, ShareInterest, frames_of
 from coldnotify._core.interests.registrations import Operation, Registrations
 from coldnotify._core.journal import Journal
 
@@ -16,7 +16,8 @@ class RegSync:
         self._journal = journal
         queries = sorted(registrations.queries if registrations.knows(QueryInterest) else ())
         channels = sorted(registrations.channels if registrations.knows(ChannelInterest) else ())
-        self._chunks = frames_of([*sorted(registrations.wanted), *queries, *channels])
+        shares = sorted(registrations.shares if registrations.knows(ShareInterest) else ())
+        self._chunks = frames_of([*sorted(registrations.wanted), *queries, *channels, *shares])
         self._sent = 0
         self.due: float | None = None
         """When the answer must have come; None: the chunks have not all left."""

@@ -27,6 +27,7 @@ from coldnotify._core.interests.interests import (
     ChannelInterest,
     Interest,
     QueryInterest,
+    ShareInterest,
     channels_of,
     hashes_of,
     names_of,
@@ -43,6 +44,7 @@ from coldnotify._core.session.proofs import SessionProofs
 from coldnotify._core.session.reg_sync import RegSync
 from coldnotify._core.session.session_channels import SessionChannels
 from coldnotify._core.session.session_requests import SessionRequests
+from coldnotify._core.session.session_shares import SessionShares
 from coldnotify._core.settings import OUT_BYTES_MAX, ClientSettings
 from coldnotify._core.streams.stream import FIRST, Stream, first_of, streams_of
 from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationRefused
@@ -109,6 +111,7 @@ class ClientSession:
         self.objects = Stream(delivery.cursor if taken is None else taken.cursor)
         self._ack_due: float | None = None
         self._channels = SessionChannels(delivery.channels, registrations, report)
+        self._shares = SessionShares(delivery.shares, registrations, report)
 
         self._sent_at = now
         self._heard_at = now
@@ -128,7 +131,8 @@ class ClientSession:
             UnsettledTold(journal, registrations, delivery, settings, known=True) if unsettled is None else unsettled
         )
         self._says_all_unsettled = self._unsettled.begin(self._hello_operations, in_hello=taken is None)
-        many_channels = any(registrations.unanswered(OperationStage.UNSENT)) and registrations.has_channels
+        has_channels = registrations.has_channels or registrations.has_shares
+        many_channels = any(registrations.unanswered(OperationStage.UNSENT)) and has_channels
         self._asks_for_kinds = registrations.has_queries or many_channels
         self._asks_descriptions = self._queries.descriptions.asked
         self._publications = Publications() if publications is None else publications
@@ -189,9 +193,17 @@ class ClientSession:
             case "pong":
                 self._on_pong(frame.pong, asked_at)
             case "message":
-                self._end_if(self._delivery.channels.message(frame.message))
+                if frame.message.hand_out:
+                    self._delivery.shares.handed(frame.message, now)
+                else:
+                    self._end_if(self._delivery.channels.message(frame.message))
             case "missed":
-                self._end_if(self._delivery.channels.missed(frame.missed))
+                if frame.missed.hand_out:
+                    self._delivery.shares.handed(frame.missed, now)
+                else:
+                    self._end_if(self._delivery.channels.missed(frame.missed))
+            case "leases":
+                self._delivery.shares.answered(frame.leases, now)
             case "registered":
                 self._on_registered(frame.registered, now)
             case "unregistered":
@@ -224,6 +236,7 @@ class ClientSession:
                 descriptions.told_unknown = True
                 self._report(DescriptionsUnknown())
         self._channels.learn(welcome, asked=self._asks_for_kinds)
+        self._shares.welcomed(welcome, asked=self._asks_for_kinds)
         self._refuse(welcome.refused, operations)
         self._delivery.channels.resolved(first_of(welcome.streams).positions, operations)
         self._sync = None
@@ -322,6 +335,7 @@ class ClientSession:
         if operations is not None and queries_of(operations):
             self._know(registered.kinds)
         self._end_if(self._channels.registered(registered, operations or {}))
+        self._shares.registered(registered.kinds, operations or {})
         self._on_answer(registered.request, registered.refused, now)
         for refusal in registered.refused if operations is None else ():
             if refusal.HasField("interest"):
@@ -347,6 +361,7 @@ class ClientSession:
         self._unsettled.confirmed({one: operations[one] for one in confirmed})
         self._queries.confirmed(queries_of(confirmed))
         self._delivery.channels.confirmed(channels_of(confirmed))
+        self._delivery.shares.confirmed(confirmed)
 
     def _on_answer(self, number: int, refused: Collection[wire.Refusal], now: float) -> None:
         operations = self._requests.take(number)
@@ -374,6 +389,8 @@ class ClientSession:
             self._report(RegistrationRefused("", reason, query=interest.text))
         elif isinstance(interest, ChannelInterest):
             self._report(RegistrationRefused("", reason, channel=interest.name))
+        elif isinstance(interest, ShareInterest):
+            self._report(RegistrationRefused("", reason, channel=interest.channel, share=interest.share))
         else:
             self._report(RegistrationRefused(interest, reason))
 
@@ -395,11 +412,13 @@ class ClientSession:
             if any(stream.page_end for stream in self._streams):
                 self._send_ack(now)
             self._send_chunks(now)
+            self._send_holds(now)
             self._send_requests(now)
             self._send_unsettled(now)
             self._send_publications(now)
         data = bytes(self._out)
         self._out.clear()
+        self._delivery.shares.leaving()
         return data
 
     def bye(self, now: float) -> None:
@@ -410,6 +429,8 @@ class ClientSession:
             self._send_ack(now)
         self._unsettled.hurry(now)
         self._send_unsettled(now)
+        if self._takes_requests and (hold := self._delivery.shares.last_hold(now)) is not None:
+            self._send(wire.ClientFrame(hold=hold), now)
         self._send(wire.ClientFrame(bye=wire.Bye()), now)
         self._said_bye = True
 
@@ -449,11 +470,13 @@ class ClientSession:
         hello.interests.extend(self._said(registered))
         hello.unregister_interests.extend(hashes_of(unregistered))
         self._channels.put_into(hello)
+        self._shares.said_in(hello)
         self._send(wire.ClientFrame(hello=hello), now)
 
     def _said(self, interests: Collection[Interest]) -> list[wire.Interest]:
-        """Returns the queries and the channels among `interests`, for a frame that has them all."""
-        return [*self._queries.said(interests), *self._delivery.channels.said(interests)]
+        """Returns the queries, the channels and the shares among `interests`, for a frame that has them all."""
+        streams = self._delivery.channels.said(interests)
+        return [*self._queries.said(interests), *streams, *self._shares.said(interests)]
 
     @property
     def _capabilities(self) -> int:
@@ -511,6 +534,10 @@ class ClientSession:
                 frame = wire.ClientFrame(unregister=unregister)
             self._send(frame, now)
             self._requests.sent(request, operations, now)
+
+    def _send_holds(self, now: float) -> None:
+        while self._takes_requests and (hold := self._delivery.shares.next_hold(now)) is not None:
+            self._send(wire.ClientFrame(hold=hold), now)
 
     def _send_publications(self, now: float) -> None:
         if self._takes_requests:
@@ -605,6 +632,8 @@ class ClientSession:
             return
         if self._ack_at() <= now:
             self._send_ack(now)
+        if self._delivery.shares.hold_at <= now:
+            self._send_holds(now)
         if self._says_unsettled:
             self._unsettled.tick(now, self._overdue(self._unsettled.answer_due))
         self._requests.tick(now, self._overdue)
@@ -624,6 +653,8 @@ class ClientSession:
     def deadline(self) -> float:
         """Returns when `tick` next has something to do."""
         due = [self._ping_at(), self._ack_at(), self._publications.deadline()]
+        if self._takes_requests:
+            due.append(self._delivery.shares.hold_at)
         if self._says_unsettled:
             due += [self._unsettled.due, self._overdue(self._unsettled.answer_due)]
         due += [] if self._welcome_due is None else [self._welcome_due]

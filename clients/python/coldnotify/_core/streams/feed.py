@@ -20,7 +20,7 @@ BEGINNING = -1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ITEM_BYTES = 512
 """Approximate memory of an item beside its payload."""
-_REASONS = {
+REASONS = {
     wire.RETENTION: MissedReason.RETENTION,
     wire.EXPIRED: MissedReason.EXPIRED,
     wire.LOST: MissedReason.LOST,
@@ -213,7 +213,7 @@ class Feed:
         said = item.said
         if isinstance(said, wire.Missed):
             after = said.after if said.HasField("after") else self.told
-            reason = _REASONS.get(said.reason, MissedReason.UNSAID)
+            reason = REASONS.get(said.reason, MissedReason.UNSAID)
             return Missed(self.channel.title, after, said.before, reason)
         return Message(
             channel=self.channel.name if self.channel.expression is None else said.name,
@@ -223,12 +223,12 @@ class Feed:
             data=said.payload,
             id=said.id or None,
             source=said.source or None,
-            published_at=_time(said.published_ms),
+            published_at=time_of(said.published_ms),
             epoch=epoch,
         )
 
 
-def _time(unix_ms: int) -> datetime | None:
+def time_of(unix_ms: int) -> datetime | None:
     try:
         return _EPOCH + timedelta(milliseconds=unix_ms) if unix_ms else None
     except OverflowError:

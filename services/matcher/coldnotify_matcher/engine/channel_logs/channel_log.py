@@ -50,6 +50,12 @@ _NUMBERS = {
 }
 
 
+class BlockWaiter:
+    """Waits for blocks of a log, and has no session."""
+
+    session = None
+
+
 class ChannelLog:
     """The log of one retention, in one partition."""
 
@@ -79,8 +85,8 @@ class ChannelLog:
         self.repeats = Repeats(0)
         self.blocks = Blocks(0, 0)
         self.subscriptions = Subscriptions()
-        self.waiting: dict[int, dict[RegisteredClient, int]] = {}
-        """By the first offset of the block that they wait for: clients, and the offset that each waits for."""
+        self.waiting: dict[int, dict[RegisteredClient | BlockWaiter, int]] = {}
+        """By the first offset of the block that they wait for: clients, shares, and the offset that each waits for."""
         self._goes_on = False
         """True: the next block is the first one above `_onward_at`. False: it is the block of the session that lacks
         least."""
@@ -287,12 +293,12 @@ class ChannelLog:
         self._onward_next = min((at for at in self.waiting if at > self._onward_at), default=min(self.waiting))
         return (self._onward_next,)
 
-    def wait(self, client: RegisteredClient, offset: int) -> None:
-        """The client's session waits for the block with this offset."""
+    def wait(self, client: RegisteredClient | BlockWaiter, offset: int) -> None:
+        """The client's session, or the share, waits for the block with this offset."""
         start = self.blocks.start_of(offset, self.log_start)
         self.waiting.setdefault(start, {})[client] = offset
 
-    def wait_no_more(self, client: RegisteredClient, offset: int) -> None:
+    def wait_no_more(self, client: RegisteredClient | BlockWaiter, offset: int) -> None:
         """Stop the client's wait."""
         for start, clients in list(self.waiting.items()):
             if clients.get(client) == offset:
@@ -311,9 +317,9 @@ class ChannelLog:
         """Count bytes of pages that are being assembled; below 0: pages that left."""
         self.pages_bytes += by_bytes
 
-    def take_served(self, block: Block | None) -> list[RegisteredClient]:
-        """Returns the clients whose wait is over, now that this block has come, or retention has removed what they
-        waited for.
+    def take_served(self, block: Block | None) -> list[RegisteredClient | BlockWaiter]:
+        """Returns the clients and shares whose wait is over, now that this block has come, or retention has removed
+        what they waited for.
 
         The block may end before what some wait for: they go on waiting, in their turn, for the next one.
         """
@@ -321,8 +327,8 @@ class ChannelLog:
             if self._goes_on and block.start <= self._onward_next < block.next:
                 self._onward_at = self._onward_next
             self._goes_on = not self._goes_on
-        served: list[RegisteredClient] = []
-        waiting: dict[int, dict[RegisteredClient, int]] = {}
+        served: list[RegisteredClient | BlockWaiter] = []
+        waiting: dict[int, dict[RegisteredClient | BlockWaiter, int]] = {}
         for start, clients in self.waiting.items():
             over = block is not None and block.start <= start < block.next
             for client, offset in clients.items():

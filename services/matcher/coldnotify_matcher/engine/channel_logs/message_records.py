@@ -8,8 +8,10 @@ from coldnotify_schemas.channels import MessageHeaders, Retention, Retentions, c
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
+from coldnotify_schemas.share_names import DEAD_LETTERS_SUFFIX
 from coldnotify_schemas.topics import TopicNames
 
+_DEAD_LETTERS = DEAD_LETTERS_SUFFIX.encode()
 _OVERHEAD_BYTES = 400
 """Memory of a message beside its payload: the values themselves, and its places in lists."""
 
@@ -63,6 +65,8 @@ class ChannelMessage(NamedTuple):
     """True if it is sent with high priority."""
     properties: bytes = b""
     """Its properties for MQTT devices, at most KEPT_BYTES_MAX."""
+    order_key: str = ""
+    """Shares hand out messages with one such key in their order; empty: it has none."""
 
     @property
     def size_bytes(self) -> int:
@@ -126,11 +130,13 @@ def understand(record: MessageRecord, home: Home, known: bool) -> tuple[ChannelM
     check_message(record.value)
     if isinstance(headers, str):
         raise InvalidRecord(headers)
+    assert key is not None
+    if key.endswith(_DEAD_LETTERS) and not headers.letter:
+        raise InvalidRecord("channel: takes dead letters, which matchers alone send")
     if right != home.partition and headers.moved is not None:
         raise InvalidRecord(f"key: belongs to partition {right} and was moved once already")
-    assert key is not None
     message = ChannelMessage(
         key.decode(), record.offset, record.value, headers.id, headers.source or "", record.timestamp_ms,
-        headers.expires_at, headers.to, properties=headers.properties,
+        headers.expires_at, headers.to, properties=headers.properties, order_key=headers.key,
     )  # fmt: skip
     return message, right

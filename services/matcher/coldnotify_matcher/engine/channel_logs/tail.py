@@ -1,5 +1,6 @@
 """The tail of a log in memory: its latest messages, by channel, bounded in bytes and in messages."""
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import dropwhile, islice
@@ -81,6 +82,14 @@ class Tail:
         """Yields all messages in the tail from this offset on, in their order."""
         return dropwhile(lambda message: message.offset < offset, self._messages)
 
+    def following(self, key: str, position: int, count_max: int) -> list[ChannelMessage]:
+        """Returns the channel's first messages in the tail above this offset, in their order."""
+        messages = self._by_channel.get(key)
+        if messages is None:
+            return []
+        first = bisect_right(messages, position, key=_offset_of)
+        return [messages[place] for place in range(first, min(first + count_max, len(messages)))]
+
     def above(self, key: str, position: int) -> Iterator[ChannelMessage]:
         """Yields the channel's messages in the tail above this offset, in their order."""
         messages = self._by_channel.get(key)
@@ -92,3 +101,7 @@ class Tail:
                 break
             found.append(message)
         yield from reversed(found)
+
+
+def _offset_of(message: ChannelMessage) -> int:
+    return message.offset

@@ -168,7 +168,7 @@ class CatchingUp:
         """Send pages that have waited for long, with what they have."""
         log.paged = {client: None for client in log.paged if _is_paged(client)}
         for clients in list(log.waiting.values()):
-            for client in list(clients):
+            for client in [one for one in clients if isinstance(one, RegisteredClient)]:
                 session = client.session
                 if session is None or session.channels is None or session.channels.row.stage is not RowStage.WAITING:
                     continue

@@ -65,7 +65,7 @@ class Registering:
             hash_ = channel_hash(text)
             channel = client.channels.get(hash_)
             says_where = one.since in _SAYS_WHERE
-            begin = _position(log, client, one)
+            begin = begin_of(log, client, one)
             lost = says_where and (void or begin >= log.position)
             lost |= void_begins and one.since == wire_pb2.SINCE_BEGINNING
             if lost:
@@ -149,7 +149,7 @@ def _why_no_pattern(log: ChannelLog, client: RegisteredClient, expression: str) 
     return log.names.why_not(client.group_key, expression)
 
 
-def _position(log: ChannelLog, client: RegisteredClient, said: wire_pb2.Interest) -> int:
+def begin_of(log: ChannelLog, client: RegisteredClient, said: wire_pb2.Interest) -> int:
     """Returns the offset after which it begins, if it is not registered yet."""
     now = log.position - 1
     if said.since == wire_pb2.SINCE_POSITION:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.filters import can_be_said
-from coldnotify_schemas.interests import Kind, channel_of, filter_hash, query_hash
+from coldnotify_schemas.interests import Kind, channel_of, filter_hash, query_hash, share_hash
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord, StoredInterest
 from coldnotify_schemas.names import is_looking_name
 
@@ -17,11 +17,12 @@ from coldnotify_matcher.engine.interests.by_channel import ByChannel, ClientChan
 from coldnotify_matcher.engine.interests.by_filter import ByFilter, RegisteredFilter, spare_own
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
+from coldnotify_matcher.engine.interests.by_share import ByShare, ClientShare
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.engine.tenants.ceilings import DomainTally
 
-Registration = Obj | RegisteredQuery | ClientChannel | RegisteredFilter
+Registration = Obj | RegisteredQuery | ClientChannel | ClientShare | RegisteredFilter
 """One thing that a client is registered for."""
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ NO_QUERIES = ByQuery()
 """Shared by all clients without queries, which are most; nothing is ever put into it."""
 NO_CHANNELS = ByChannel()
 """The same for channels."""
+NO_SHARES = ByShare()
+"""The same for shares."""
 NO_FILTERS = ByFilter()
 """The same for filters: the client's set is not kept, as the client keeps it itself."""
 
@@ -42,7 +45,7 @@ class RegisteredClient:
     __slots__ = (
         "_by_name", "buckets", "changed", "channels", "cursor", "digest", "filters", "key", "last_seen_ms", "looks",
         "queries", "registrations_applied", "registrations_stored", "session", "session_applied", "session_stored",
-        "stored_ms", "stored_offline_at", "tally", "tells_unsettled", "unsettled",
+        "shares", "stored_ms", "stored_offline_at", "tally", "tells_unsettled", "unsettled",
     )  # fmt: skip
 
     def __init__(self, key: str, tally: DomainTally | None = None) -> None:
@@ -56,6 +59,8 @@ class RegisteredClient:
         """By their hashes; to be changed by `register_query` and `unregister_query` only."""
         self.channels = NO_CHANNELS
         """By their hashes; to be changed by `register_channel` and `unregister_channel` only."""
+        self.shares = NO_SHARES
+        """By their hashes; to be changed by `register_share` and `unregister_share` only."""
         self.filters = NO_FILTERS
         """By their hashes; to be changed by `register_filter`, `unregister_filter` and `keep` only."""
         self.buckets: list[set[Registration]] = []
@@ -95,7 +100,7 @@ class RegisteredClient:
     @property
     def worth_keeping(self) -> bool:
         """True if records of it are kept: nothing is kept of a client before its first registration."""
-        if self._by_name or self.queries or self.channels or self.buckets or self.session_stored:
+        if self._by_name or self.queries or self.channels or self.shares or self.buckets or self.session_stored:
             return True
         return self.filters.expiry_s > 0 or bool(self.filters.unreleased)
 
@@ -121,7 +126,7 @@ class RegisteredClient:
     @property
     def registered(self) -> int:
         """Number of its interests."""
-        return len(self._by_name) + len(self.queries) + len(self.channels) + len(self.filters)
+        return len(self._by_name) + len(self.queries) + len(self.channels) + len(self.shares) + len(self.filters)
 
     def connect(self, session: EngineSession) -> None:
         """Make this its session."""
@@ -140,10 +145,12 @@ class RegisteredClient:
         yield from self._by_name.interests()
         yield from self.queries.interests()
         yield from self.channels.interests()
+        yield from self.shares.interests()
         yield from self.filters.interests()
 
     def registrations(self) -> Iterator[Registration]:
-        """Yields its registrations, as the engine keeps them."""
+        """Yields its registrations, as the engine keeps them, but for shares: what of these is not settled comes again
+        without a report."""
         yield from self._by_name
         yield from self.queries.values()
         yield from self.channels.values()
@@ -156,7 +163,7 @@ class RegisteredClient:
     @property
     def by_name_alone(self) -> bool:
         """True if it is registered for names only: the fan-out index covers them all."""
-        return not (self.queries or self.channels or self.kept)
+        return not (self.queries or self.channels or self.shares or self.kept)
 
     def objects(self) -> Collection[Obj]:
         """Returns the objects that it is registered for by name."""
@@ -284,6 +291,22 @@ class RegisteredClient:
         self.buckets[channel.bucket].discard(channel)
         self.changed.add(channel.bucket)
 
+    def register_share(
+        self, text: str, position: int, epoch: int, bucket_objects_max: int = BUCKET_OBJECTS_MAX
+    ) -> ClientShare:
+        """Add one registration of a new share, in the first bucket with room."""
+        index = self._bucket_with_room(bucket_objects_max)
+        self.changed.add(index)
+        return self._put_share(text, position, epoch, index)
+
+    def unregister_share(self, share: ClientShare) -> None:
+        """Remove one registration of a share, which does not have this member any more."""
+        self.shares.remove(share)
+        self.tally.add_registrations(-1)
+        self.digest = (self.digest - share.hash) % MODULUS
+        self.buckets[share.bucket].discard(share)
+        self.changed.add(share.bucket)
+
     def register_filter(
         self, text: str, options: int, identifier: int, bucket_objects_max: int = BUCKET_OBJECTS_MAX
     ) -> RegisteredFilter:
@@ -325,6 +348,7 @@ class RegisteredClient:
             self.tally.places.remove(self.group_key, hash_)
         self.queries = NO_QUERIES
         self.channels = NO_CHANNELS
+        self.shares = NO_SHARES
         self.tally.add_filters(self.group_key, -len(self.filters))
         self.filters = NO_FILTERS
         self.settle_all()
@@ -341,6 +365,8 @@ class RegisteredClient:
                     self.unregister_query(interest)
                 elif isinstance(interest, ClientChannel):
                     self.unregister_channel(interest)
+                elif isinstance(interest, ClientShare):
+                    self.unregister_share(interest)
                 else:
                     self.unregister_filter(interest)
         elsewhere = any(map(self.interested, objects))
@@ -355,6 +381,11 @@ class RegisteredClient:
                 elsewhere = True
             else:
                 self._put_channel(channel.text, channel.position, channel.epoch, index)
+        for one in record.of_kind(Kind.SHARE):
+            if share_hash(one.text) in self.shares:
+                elsewhere = True
+            else:
+                self._put_share(one.text, one.position, one.epoch, index)
         for stored in record.of_kind(Kind.FILTER):
             elsewhere |= not self._load_filter(stored, index)
         # A predecessor that died between two records of a step leaves an object in two buckets, if it had moved from
@@ -388,6 +419,16 @@ class RegisteredClient:
         self._bucket(index).add(channel)
         self.digest = (self.digest + channel.hash) % MODULUS
         return channel
+
+    def _put_share(self, text: str, position: int, epoch: int, index: int) -> ClientShare:
+        if self.shares is NO_SHARES:
+            self.shares = ByShare()
+        share = ClientShare(self.group_key, text, position, epoch, index)
+        self.shares.add(share)
+        self.tally.add_registrations(1)
+        self._bucket(index).add(share)
+        self.digest = (self.digest + share.hash) % MODULUS
+        return share
 
     def _load_filter(self, stored: StoredInterest, index: int) -> bool:
         """Load one filter. Returns false if another bucket has it."""

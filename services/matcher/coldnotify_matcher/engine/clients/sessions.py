@@ -34,6 +34,8 @@ class EngineSession:
     """True if its client receives descriptions of members."""
     channels_in_order: bool = False
     """True if no channel is sent before others, whatever the priority."""
+    shares: bool = False
+    """True if its gateway hands on what shares hand out."""
     was_present: bool = True
     """False if nothing was kept of its client when it began."""
     packet_bytes_max: int = 0
@@ -54,10 +56,10 @@ class EngineSession:
         """True if its number is in an index, so that it must not come back."""
         return self.indexed or (self.channels is not None and bool(self.channels.positions.joined))
 
-    def announced(self, now_ms: int, *, descriptions: bool, channels_in_order: bool) -> None:
+    def announced(self, now_ms: int, *, descriptions: bool, channels_in_order: bool, shares: bool = False) -> None:
         """Note that its gateway announces it, and its client's abilities."""
         self.announced_ms = now_ms
-        self.descriptions, self.channels_in_order = descriptions, channels_in_order
+        self.descriptions, self.channels_in_order, self.shares = descriptions, channels_in_order, shares
 
     def begins_anew(self) -> None:
         """Note that nothing was kept of its client when it began."""

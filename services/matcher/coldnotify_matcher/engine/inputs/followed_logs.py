@@ -1,5 +1,6 @@
 """The channels of one partition: their logs, and the shell's calls about them."""
 
+from collections.abc import Sequence
 from itertools import chain
 
 import msgspec
@@ -9,7 +10,7 @@ from coldnotify_schemas.message_places import MessagePlace
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.whole_numbers import whole_number
 
-from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_logs.channel_log import BlockWaiter, ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import (
     Block,
     ChannelMessage,
@@ -19,9 +20,11 @@ from coldnotify_matcher.engine.channel_logs.message_records import (
 )
 from coldnotify_matcher.engine.channels import filter_messages
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.inputs.arrivals import Door
 from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.shares.one_share import KnownShare
 from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 
 WRITTEN_EVERY_MS = 1_000
@@ -99,6 +102,7 @@ class FollowedLogs:
         if headers.id:
             state.wills.message_written(headers.id, MessagePlace(record.retention, record.offset))
         before = log.last.of(message.key)
+        state.shares.on_message(message.key)
         if not log.take_in(message, headers):
             if fresh:
                 state.count("messages_repeated")
@@ -201,12 +205,22 @@ class FollowedLogs:
         log.read_block(block, self._at_home())
         served = log.take_served(block)
         self._state.count("blocks_served", len(served))
-        self._catching_up.on_block(log, served, now_ms)
+        self._on_served(log, served, now_ms)
+
+    def _on_served(self, log: ChannelLog, served: Sequence[RegisteredClient | BlockWaiter], now_ms: int) -> None:
+        clients: list[RegisteredClient] = []
+        for one in served:
+            if isinstance(one, KnownShare):
+                one.served()
+                self._state.shares.look_at(one)
+            elif isinstance(one, RegisteredClient):
+                clients.append(one)
+        self._catching_up.on_block(log, clients, now_ms)
 
     def on_tick(self, now_ms: int) -> None:
         """Serve waits that are over, and clean up, as time passes."""
         for log in self._state.channel_logs.values():
-            self._catching_up.on_block(log, log.take_served(None), now_ms)
+            self._on_served(log, log.take_served(None), now_ms)
             self._catching_up.on_tick(log, now_ms)
             log.subscriptions.on_tick()
             log.names.on_tick(log.subscriptions.has)

@@ -42,6 +42,8 @@ class OpenedAnswers:
         )
         if client_epoch != self._state.epoch:
             opened.epoch = self._state.epoch
+        if session.shares and self._state.shares.offered and self._state.log_of(client) is not None:
+            opened.kinds |= wire_pb2.KINDS_SHARES
         if self._state.channel_logs:
             self._channels.tell_opened(client, session, opened, positions)
         session.gateway.tell(internal_pb2.Item(opened=opened))

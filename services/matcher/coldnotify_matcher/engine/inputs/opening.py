@@ -88,6 +88,7 @@ class Opening:
             self._state.filtered.end_session(client)
             self._state.half_sets.forget(current)
             self._channels.pause(client, current)
+            self._state.shares.pause(client)
             current.gateway.remove(current.number, indexed=current.in_an_index)
         session = current if same and current is not None else EngineSession(gateway, number)
         client.connect(session)
@@ -100,6 +101,7 @@ class Opening:
             now_ms,
             descriptions=request.descriptions,
             channels_in_order=request.channels_in_order or request.HasField("kept"),
+            shares=request.shares,
         )
         self._state.half_sets.forget(session)
         kept = request.kept if request.HasField("kept") else None

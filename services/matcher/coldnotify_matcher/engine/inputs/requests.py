@@ -10,6 +10,7 @@ from coldnotify_streams.core.partition_turns import Spent, never
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.handing.holds import Holds
 from coldnotify_matcher.engine.inputs import operating
 from coldnotify_matcher.engine.inputs.kept_opening import KeptOpening
 from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
@@ -69,6 +70,7 @@ class RequestHandler:
         streams = self._streams = StreamRequests(state, paging, conflation, channels)
         filters = FilterRegistering(state)
         receiving = Receiving(state)
+        holds = Holds(state)
         registrations = self._registrations = RegistrationRequests(state, index, channels, opened, streams, filters)
         self._opening = Opening(state, channels, registrations, opened, streams, KeptOpening(state, filters))
         self._opens: tuple[int, SupersededOpens] | None = None
@@ -87,6 +89,7 @@ class RequestHandler:
             "check_digest": lambda asked: self._opening.on_check_digest(
                 asked.client, asked.session, asked.body.check_digest
             ),
+            "hold": lambda asked: holds.on_hold(*asked.where, asked.body.hold),
             "receive": lambda asked: receiving.on_receive(*asked.where, asked.body.receive, asked.now_ms),
             "describe": lambda asked: describing.on_describe(*asked.where, asked.body.describe, asked.now_ms),
             "is_there": self._on_is_there,

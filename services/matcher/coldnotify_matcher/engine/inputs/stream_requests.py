@@ -98,6 +98,8 @@ class StreamRequests:
                 self._state.acknowledge_channels(client, stream.complete, offset)
         if client.kept and leave.HasField("expiry_s"):
             client.keep(client.filters.protocol, leave.expiry_s)
+        if leave.bye:
+            self._state.shares.give_back_all(client, offset, self._state.steady_ms)
         self._state.end_session(client, leave.will)
 
     def on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat, now_ms: int) -> None:

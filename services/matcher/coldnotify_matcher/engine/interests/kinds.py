@@ -4,8 +4,15 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.digest import object_digest
-from coldnotify_schemas.interests import BETWEEN, channel_hash, filter_hash, joined_channel, query_hash
-from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_FILTER, INTEREST_PATTERN, INTEREST_QUERY, Interest
+from coldnotify_schemas.interests import BETWEEN, channel_hash, filter_hash, joined_channel, query_hash, share_hash
+from coldnotify_schemas.wire_pb2 import (
+    INTEREST_CHANNEL,
+    INTEREST_FILTER,
+    INTEREST_PATTERN,
+    INTEREST_QUERY,
+    INTEREST_SHARE,
+    Interest,
+)
 
 KINDS = wire_pb2.KINDS_NAMES | wire_pb2.KINDS_QUERIES
 """Kinds of interests that every matcher of this release accepts."""
@@ -28,6 +35,16 @@ def filters_in(interests: Iterable[Interest]) -> list[Interest]:
     return [one for one in interests if one.kind == INTEREST_FILTER]
 
 
+def shares_in(interests: Iterable[Interest]) -> list[Interest]:
+    """Returns the shares of channels among these interests, in their order."""
+    return [one for one in interests if one.kind == INTEREST_SHARE]
+
+
+def share_text_of(share: Interest) -> str:
+    """Returns the registered text of a share, unchecked."""
+    return BETWEEN.join([share.share, share.text, *share.attributes])
+
+
 def channel_text_of(channel: Interest) -> str:
     """Returns the registered text of a channel, or of a pattern, unchecked."""
     name = BETWEEN + channel.text if channel.kind == INTEREST_PATTERN else channel.text
@@ -44,6 +61,8 @@ def hashes_of(interests: Iterable[Interest]) -> list[int]:
             hashes.append(channel_hash(channel_text_of(one)))
         elif one.kind == INTEREST_FILTER:
             hashes.append(filter_hash(one.text))
+        elif one.kind == INTEREST_SHARE:
+            hashes.append(share_hash(share_text_of(one)))
     return hashes
 
 
@@ -57,6 +76,7 @@ def packed(interest: Interest) -> bytes:
         at=interest.at,
         options=interest.options,
         identifier=interest.identifier,
+        share=interest.share,
     )
     return kept.SerializeToString(deterministic=True)
 

@@ -7,6 +7,7 @@ from coldnotify_schemas.matcher_state import (
     FORMAT,
     FORMAT_WITH_FILTERS,
     FORMAT_WITH_INTERESTS,
+    FORMAT_WITH_SHARES,
     RegistrationsRecord,
     StoredInterest,
     UnsettledRecord,
@@ -15,6 +16,7 @@ from coldnotify_schemas.matcher_state import (
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.interests.by_filter import RegisteredFilter
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
+from coldnotify_matcher.engine.interests.by_share import ClientShare
 from coldnotify_matcher.engine.objects.objects import Obj
 
 
@@ -24,7 +26,7 @@ def bucket_record(
     """Returns the record of these interests, sorted by kind and text, in the lowest format that has them."""
     names: list[str] = []
     interests: list[StoredInterest] = []
-    filters = False
+    filters = shares = False
     for one in bucket:
         if isinstance(one, Obj):
             names.append(one.name)
@@ -32,10 +34,15 @@ def bucket_record(
             interests.append(StoredInterest(Kind.QUERY, one.text))
         elif isinstance(one, ClientChannel):
             interests.append(StoredInterest(Kind.CHANNEL, one.text, one.position, one.epoch))
+        elif isinstance(one, ClientShare):
+            shares = True
+            interests.append(StoredInterest(Kind.SHARE, one.text, one.position, one.epoch))
         elif isinstance(one, RegisteredFilter):
             filters = True
             place, said = (one.position, one.epoch), (one.options, one.identifier)
             interests.append(StoredInterest(Kind.FILTER, one.text, *place, *said, one.owed, one.missed))
     interests.sort(key=lambda one: (one.kind.value, one.text))
     format_ = FORMAT_WITH_FILTERS if filters else FORMAT_WITH_INTERESTS if interests else FORMAT
+    if shares:
+        format_ = FORMAT_WITH_SHARES
     return RegistrationsRecord(format_, generation, applied, sorted(names), interests, unsettled)

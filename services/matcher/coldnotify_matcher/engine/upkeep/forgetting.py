@@ -123,6 +123,7 @@ class Forgetting:
         """
         state = self._state
         state.unreleased.drop_all(client)
+        state.shares.forget(client, state.steady_ms)
         for obj in client.forget():
             state.forget_if_idle(obj)
         state.drop_client(client)  # a client without registrations disappears with its session

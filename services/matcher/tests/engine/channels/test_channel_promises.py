@@ -148,7 +148,7 @@ def _since_is_resolved_twice(patch: pytest.MonkeyPatch) -> None:
         for one in said:  # type: ignore[attr-defined]
             registered = client.channels.get(registering.channel_hash(one.text))  # type: ignore[attr-defined]
             if registered is not None and registered.epoch == log.epoch:  # type: ignore[attr-defined]
-                registered.position = registering._position(log, client, one)  # type: ignore[arg-type]
+                registered.position = registering.begin_of(log, client, one)  # type: ignore[arg-type]
         return register(self, log, client, said, **how)  # type: ignore[arg-type]
 
     patch.setattr(

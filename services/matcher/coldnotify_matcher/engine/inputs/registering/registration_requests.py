@@ -18,8 +18,17 @@ from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
 from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
 from coldnotify_matcher.engine.inputs.registering.name_registering import NameRegistering
 from coldnotify_matcher.engine.inputs.registering.query_registering import QueryRegistering
+from coldnotify_matcher.engine.inputs.registering.share_registering import ShareRegistering
 from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
-from coldnotify_matcher.engine.interests.kinds import KINDS, channels_in, filters_in, hashes_of, packed, queries_in
+from coldnotify_matcher.engine.interests.kinds import (
+    KINDS,
+    channels_in,
+    filters_in,
+    hashes_of,
+    packed,
+    queries_in,
+    shares_in,
+)
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
@@ -55,6 +64,7 @@ class RegistrationRequests:
         streams: StreamRequests,
         filters: FilterRegistering,
     ) -> None:
+        self._shares = ShareRegistering(state)
         self._state = state
         self._channels = channels
         self._opened = opened
@@ -94,6 +104,9 @@ class RegistrationRequests:
             self._state.note_registrations(offset, client)
         if filters := filters_in(said):
             outcome.refused += self._filters.register(offset, client, session, filters).refused
+        self._shares.unregister(offset, client, gone)
+        if shares := shares_in(said):
+            outcome.refused += self._shares.register(offset, client, shares)
         return outcome
 
     def _open_kept(
@@ -147,15 +160,20 @@ class RegistrationRequests:
             refused += self._queries.register(offset, client, session, queries, goes_on=goes_on)
         if filters := filters_in(said):
             refused += self._filters.register(offset, client, session, filters).refused
+        shares = shares_in(said)
+        if shares:
+            refused += self._shares.register(offset, client, shares)
         answer = internal_pb2.Answered(
             session=session.number, request=request.request, refused=refused, digest=client.digest
         )
+        if shares:
+            answer.kinds = self._kinds(client, session)
         if queries:
-            answer.kinds = self._kinds(client)
+            answer.kinds = self._kinds(client, session)
             # Pages that are under way to it contain the answers. A predecessor's are asked for again in any case.
             answer.catch_up = bool(session.answers.owed) and not session.objects.under_way
         if channels:
-            answer.kinds = self._kinds(client)
+            answer.kinds = self._kinds(client, session)
             self._channels.register(offset, client, session, channels, answer)
             self._state.note_registrations(offset, client)
             answer.digest = client.digest
@@ -188,7 +206,7 @@ class RegistrationRequests:
             refused=[*outcome.refused, *_others_refused(request.objects, said)],
             there=outcome.there,
             digest=client.digest,
-            kinds=self._kinds(client),
+            kinds=self._kinds(client, session),
             # Pages that are under way to it contain the answers, as for queries.
             catch_up=bool(session.filter_answers.owed) and not session.objects.under_way,
         )
@@ -201,6 +219,7 @@ class RegistrationRequests:
         self._names.unregister(offset, client, session, request.objects)
         # A hash does not show its kind.
         self._queries.unregister(offset, client, request.interests)
+        self._shares.unregister(offset, client, request.interests)
         if request.interests:
             self._channels.unregister(offset, client, session, request.interests)
             self._state.note_registrations(offset, client)
@@ -255,6 +274,9 @@ class RegistrationRequests:
         self._queries.unregister(offset, client, client.queries.keys() - set(hashes_of(queries)))
         refused += self._queries.register(offset, client, session, queries, goes_on=False)
         refused += self._filters.register(offset, client, session, filters_in(interests)).refused
+        shares = shares_in(interests)
+        self._shares.unregister(offset, client, client.shares.keys() - set(hashes_of(shares)))
+        refused += self._shares.register(offset, client, shares)
         positions: list[wire_pb2.Position] = []
         if client.channels or channels or session.channels is not None:
             refused_channels, positions = self._channels.sync(offset, client, session, channels)
@@ -288,8 +310,11 @@ class RegistrationRequests:
         self._opened.tell(client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused)
         self._streams.begin(client, session, session.objects.cursor, (), now_ms)
 
-    def _kinds(self, client: RegisteredClient) -> int:
-        return KINDS if self._state.log_of(client) is None else KINDS | wire_pb2.KINDS_CHANNELS
+    def _kinds(self, client: RegisteredClient, session: EngineSession) -> int:
+        if self._state.log_of(client) is None:
+            return KINDS
+        shares = wire_pb2.KINDS_SHARES if session.shares and self._state.shares.offered else 0
+        return KINDS | wire_pb2.KINDS_CHANNELS | shares
 
 
 def _others_refused(names: Iterable[str], said: Iterable[wire_pb2.Interest]) -> list[wire_pb2.Refusal]:
