@@ -25,6 +25,7 @@ from coldnotify_checker.publishes import CheckedPublishes, Key, PublishCall, fin
 from coldnotify_checker.topic_contents import DumpedTopics
 from coldnotify_checker.verdict import JudgeVerdict
 
+UNSENT: Key = (-1, -1)
 SetName = tuple[str, str]
 """A set's publisher and `atomic`."""
 
@@ -212,6 +213,8 @@ class _Conditions:
         begun, answer = call.begun, call.answer
         if answer is None or not answer.lost or begun.if_version is None or answer.newest != begun.if_version:
             return
+        if self._was_lost_with_topic(object_, call):
+            return
         if begun.version is None or begun.version > begun.if_version:
             self._add(f"a publish of {object_} was refused, and {begun.if_version}, which it names, was newest", call)
 
@@ -280,10 +283,16 @@ class _Reader:
         self.caught_up = -1
         self.together = False
         self.has: dict[str, Key] = {}
+        self.sent: dict[str, Key] = {}
+        """The same, by lines of the wire alone."""
 
     def start(self, *, together: bool) -> None:
         """A process begins. What it had before, its state file knows; without that it registers for all."""
         self.together, self.caught_up = together, -1
+
+    def take(self, key: Key, object_: str) -> None:
+        """It was sent a version of an object."""
+        self.sent[object_] = max(key, self.sent.get(object_, key))
 
     def complete(self, since: int) -> None:
         """It was caught up in a connection that was begun at this time."""
@@ -316,7 +325,6 @@ class _Together:
                     continue  # another one may have brought it
                 self._of[begun.object, begun.incarnation, one.version] = members
         self._readers: dict[str, _Reader] = defaultdict(_Reader)
-        self._on_wire: set[str] = set()
         self._asks: set[str] = set()
         """Clients with queries: a member that was published again may come to them with a later page."""
 
@@ -324,7 +332,6 @@ class _Together:
         """Follows the clients."""
         if not self._of:
             return
-        self._on_wire = {event.client for event in history if isinstance(event, Wire)}
         for event in history:
             match event:
                 case Started():
@@ -338,6 +345,7 @@ class _Together:
                 case CaughtUp():
                     self._readers[event.client].complete(event.since)
                 case Wire() if event.version is not None:
+                    self._readers[event.client].take((event.incarnation, event.version), event.object)
                     self._note(event.client, event.object, (event.incarnation, event.version))
                 case Told() if event.version is not None:
                     self._on_told(event)
@@ -350,8 +358,10 @@ class _Together:
         reader = self._readers[told.client]
         assert told.version is not None
         members = self._of.get((told.object, told.incarnation or 0, told.version), ())
-        self._note(told.client, told.object, (told.incarnation or 0, told.version))
-        judged = reader.together and told.client in self._on_wire and told.client not in self._asks
+        key = told.incarnation or 0, told.version
+        self._note(told.client, told.object, key)
+        # A connection that the proxy cannot read, as one of several clients, has no lines.
+        judged = reader.together and told.client not in self._asks and reader.sent.get(told.object, UNSENT) >= key
         if not judged or not self._settled(reader, told.object):
             return
         for one in members:
@@ -359,7 +369,7 @@ class _Together:
             key = begun.incarnation, one.version or 0
             if not self._settled(reader, begun.object) or begun.source == told.client.rpartition("/")[2]:
                 continue
-            if reader.has.get(begun.object, (-1, -1)) < key:
+            if reader.has.get(begun.object, UNSENT) < key:
                 words = (
                     f"{told.client} was told {told.object} of a set, before it was sent version {one.version} of "
                     f"{begun.object}, which came with it"

@@ -147,6 +147,7 @@ def told_one_set(*sent: str, **how: Any) -> list[str]:
 def test_a_set_that_comes_together_is_in_order() -> None:
     assert not told_one_set(A, B)
     assert not told_one_set(A, together=False)
+    assert not told_one_set()
 
 
 def test_a_member_that_is_told_before_the_other_is_sent_is_found() -> None:

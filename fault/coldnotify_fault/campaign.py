@@ -23,6 +23,7 @@ from confluent_kafka import KafkaException
 
 from coldnotify_fault import mqtt_rest, usage_faults
 from coldnotify_fault.brokers import Brokers
+from coldnotify_fault.counting_writers import CountingWriters, lost_updates
 from coldnotify_fault.devices import Devices
 from coldnotify_fault.flooding import FLOODS, TENANTS, Flood, agree
 from coldnotify_fault.history import HistoryFile
@@ -35,6 +36,7 @@ from coldnotify_fault.mqtt_hosts import MqttHosts
 from coldnotify_fault.publishers import Backends
 from coldnotify_fault.schedule import (
     BROKER_FAULTS,
+    COUNTED,
     DOMAINS,
     GROUPS,
     LAMPS,
@@ -153,7 +155,7 @@ class Campaign:
             def seen(client: str, name: str, version: int | None, incarnation: int) -> None:
                 wire_history.write("wire", client=client, object=name, version=version, incarnation=incarnation)
 
-            return ConnectionTraffic((*OBJECT_NAMES, *LAMPS, *SHELVES), seen)
+            return ConnectionTraffic((*OBJECT_NAMES, *COUNTED, *LAMPS, *SHELVES), seen)
 
         self._services = Services(directory, network, wire, brokers, names, own_brokers=own_brokers)
         stack.callback(self._services.stop)
@@ -191,6 +193,7 @@ class Campaign:
         """The newest version that a back-end was told to publish, by object."""
         self._trouble: list[str] = []
         self._flood: Flood | None = None
+        self._writers: CountingWriters | None = None
         self._hostiles: Hostiles | None = None
         self._on_end = stack
 
@@ -212,6 +215,10 @@ class Campaign:
             self._wait(services.parts[name].ready, name)
         self._devices.start_all()
         self._mqtt.start_all()
+        if services.own_brokers:
+            # A copy to other topics leaves out what has a condition: an id begins there from nothing.
+            self._writers = CountingWriters(services.http_url, self._history, self._schedule.seed)
+            self._on_end.callback(self._writers.stop)
         self._flood = Flood(services.http_url, self._history)
         self._on_end.callback(self._flood.stop)
         self._hostiles = Hostiles(
@@ -269,6 +276,8 @@ class Campaign:
         self._wait(self._backends.idle, "the publishers")
         self._wait(self._senders.idle, "those who send messages")
         self._wait(self._retention.idle, "retention")
+        if self._writers is not None:
+            self._writers.stop()
         if self._flood is not None:
             self._flood.stop()
         self._down.clear()
@@ -308,7 +317,9 @@ class Campaign:
         self._mqtt.stop()
         files = [*self._devices.histories(), *self._mqtt_histories()]
         files += [self._directory / f"{name}.jsonl" for name in ("wire", "topics")]
-        verdict = judge(read_histories(files), topics_prefix=self._topics.prefix)
+        history = read_histories(files)
+        self._trouble += lost_updates(history, merge(history, self._topics))
+        verdict = judge(history, topics_prefix=self._topics.prefix)
         plan = self._schedule
         hostile = "" if self._hostiles is None else self._hostiles.words
         return SeedOutcome(

@@ -50,7 +50,7 @@ from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.linked_steps import PATTERNS
 from coldnotify_fault.mqtt_member import MqttMember
 from coldnotify_fault.raw_member import RawMember
-from coldnotify_fault.schedule import ALL_QUERIES, DESCRIBED, OBJECTS, REBORN
+from coldnotify_fault.schedule import ALL_QUERIES, COUNTED, DESCRIBED, OBJECTS, REBORN
 
 FORMS = ("sync", "aio", "link", "raw", "mqtt")
 _CAUGHT_UP_S = 600.0
@@ -135,9 +135,9 @@ class HostedApplication:
         )
 
     def _start(self, command: dict[str, Any]) -> None:
-        self._history.write("started", client=self._name, life=command["life"])
+        self._history.write("started", client=self._name, life=command["life"], together=True)
         # An application that starts says what it wants, whatever its state file has; so what it no longer wants ends.
-        for name in OBJECTS:
+        for name in (*OBJECTS, *COUNTED):
             if name not in command["wanted"]:
                 self._history.write("unregister", client=self._name, object=f"{self._domain_group}/{name}")
         for name in command["wanted"]:

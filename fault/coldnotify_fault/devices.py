@@ -14,7 +14,7 @@ from coldnotify_kafka.broker.process import spawn
 
 from coldnotify_fault.device_host import state_file
 from coldnotify_fault.history import HistoryFile
-from coldnotify_fault.schedule import DEVICES, CampaignSchedule
+from coldnotify_fault.schedule import COUNTED, COUNTED_GROUP, DEVICES, CampaignSchedule
 
 _END_S = 15.0
 
@@ -93,7 +93,7 @@ class Devices:
         self.intents = {
             client.name: Intent(
                 client.device,
-                set(client.wanted),
+                {*client.wanted, *(COUNTED if client.name.startswith(f"{COUNTED_GROUP}/") else ())},
                 set(client.queries),
                 {one.channel: one._asdict() for one in client.channels},
             )

@@ -15,7 +15,7 @@ from coldnotify_testkit.raw_device.state import FileDisk
 
 from coldnotify_fault.channel_steps import CHANNELS
 from coldnotify_fault.history import HistoryFile
-from coldnotify_fault.schedule import ALL_QUERIES, DESCRIBED, OBJECTS
+from coldnotify_fault.schedule import ALL_QUERIES, COUNTED, DESCRIBED, OBJECTS
 
 CRASHES = 0.01
 """So often, when something comes, a raw device forgets all but its disk."""
@@ -56,7 +56,7 @@ class RawMember:
 
     def _start(self, device: RawDevice, command: dict[str, Any]) -> None:
         self._history.write("started", client=self._name, life=command["life"])
-        for name in OBJECTS:
+        for name in (*OBJECTS, *COUNTED):
             if name in command["wanted"]:
                 self._register(device, {"object": name})
             else:

@@ -15,6 +15,10 @@ CHANNEL_RETENTIONS = f"{DOMAINS[0]}=1h"
 """The other domain has the default: so both retentions occur."""
 GROUPS = ("north", "east", "west")
 OBJECTS = ("config", "software/main", "månad", "request", "hot", "reborn")
+COUNTED_GROUP = f"{DOMAINS[0]}/{GROUPS[0]}"
+COUNTER = "counter"
+COUNTED = (COUNTER, "pair/a", "pair/b", "pair/c")
+"""Objects of that group, which are published with conditions and in sets alone; its clients want all of them."""
 LAMPS = ("lamp-1", "lamp-2", "lamp-3")
 """Objects that nobody registers for by name."""
 QUERIES = (

@@ -53,9 +53,10 @@ def test_the_promises_hold_with_conditions() -> None:
     done = simulate("--seeds", "1-20", "--conditions")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broke a promise" in done.stdout
-    answers = re.search("of conditions: ([0-9]+) answers", done.stdout)
+    answers = re.search("of conditions: ([0-9]+) answers; of sets: ([0-9]+) answers", done.stdout)
     assert answers is not None, done.stdout
     assert int(answers[1]) > 50
+    assert int(answers[2]) > 5
 
 
 def test_a_seed_is_the_same_schedule_whatever_the_order_of_sets() -> None:
