@@ -31,6 +31,8 @@ class OffsetTally(JobPartition):
     """Collects the offsets of requests, by their key. What it knows of a key is stored, then answered."""
 
     wants_ends = False
+    wants_ends_of_requests = False
+    waits = False
 
     def __init__(self, number: int, owner: str, topics: JobTopics = TOPICS) -> None:
         super().__init__(number, topics)

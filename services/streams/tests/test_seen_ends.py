@@ -5,7 +5,7 @@ from coldnotify_streams.core.actions import LookAtEnds
 from coldnotify_streams.core.events import EndsSeen
 from coldnotify_streams.errors import RunFailure
 from coldnotify_testkit.tally_bench import TallyBench, bench, kinds
-from coldnotify_testkit.tally_job import TABLE
+from coldnotify_testkit.tally_job import REQUESTS, TABLE
 
 
 def curious() -> TallyBench:
@@ -60,3 +60,24 @@ def test_ends_of_a_partition_that_was_given_up_are_dropped() -> None:
     one.step()
     one.run.partitions.clear()
     one.step(EndsSeen(991.0, {(TABLE, 0): 3}))
+
+
+def test_ends_of_requests_are_asked_for_by_themselves() -> None:
+    one = bench()
+    one.partition().wants_ends_of_requests = True
+    (asked,) = [action for action in one.step() if isinstance(action, LookAtEnds)]
+    assert asked.places == ((REQUESTS, 0),)
+    one.step(EndsSeen(990.5, {(REQUESTS, 0): 7}))
+    assert one.partition().ends == [(REQUESTS, 990.5, 7)]
+
+
+def test_a_partition_that_waits_handles_its_requests_later() -> None:
+    one = bench()
+    one.partition().waits = True
+    offset = one.request()
+    one.step()
+    assert one.partition().handled == []
+
+    one.partition().waits = False
+    one.step()
+    assert one.partition().handled == [offset]

@@ -49,8 +49,9 @@ class ShareSteps:
         if not shares.served:
             return
         for share in shares:
-            next_ms = share.rule.next_ms
-            if share.sends or (next_ms is not None and next_ms <= shares.as_of_ms):
+            next_ms, log = share.rule.next_ms, self._log_of(share)
+            is_behind = bool(share.present) and log is not None and share.rule.read + 1 < log.position
+            if share.sends or is_behind or (next_ms is not None and next_ms <= shares.as_of_ms):
                 shares.look_at(share)
         if not self._to_look_at:
             self._to_look_at = list(shares.by_key)

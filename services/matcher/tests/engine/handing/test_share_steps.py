@@ -363,6 +363,26 @@ def test_large_messages_go_in_several_steps(bench: SharesBench, monkeypatch: pyt
     assert offsets(bench.handed(1)) == sent[2:]
 
 
+def test_a_log_that_was_not_read_yet_is_gone_on_with_a_second_later(bench: SharesBench) -> None:
+    bench.begin("a", session=1)
+    sent = bench.send("tasks")
+    bench.committed = bench.end
+    bench.take_over()
+    bench.join("a", session=1)
+    bench.settle()
+    log = bench.engine.state.channel_logs[bench.retention]
+    log.read = 0  # the records before the commit are on their way
+    bench.hold("a", session=1, number=2, first=True)
+    bench.engine.on_requests(list(enumerate(bench.requests))[-1:], bench.now_ms)
+    bench.handled = len(bench.requests)
+    bench.step()
+    assert bench.handed(1) == []
+
+    log.read = log.position
+    bench.passes(1_000)
+    assert offsets(bench.handed(1)) == [sent]
+
+
 # --- dead letters
 
 
