@@ -1,8 +1,11 @@
 """A publisher whose Kafka is away, falls silent, refuses or changes: what it says of what was sent."""
 
 import asyncio
+import gc
 import threading
 import time
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from coldnotify.publisher import Publisher, PublishError, PublishManyError, PublishTimeout
@@ -11,7 +14,8 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.object_records import written
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewPartitions, TopicDescription
 
 TOPICS = TopicNames()
 
@@ -42,6 +46,26 @@ def test_a_kafka_that_is_away_is_told_in_time_and_nothing_was_sent(silent_addres
             publisher.publish(DOMAIN, GROUP, "o")
         assert not caught.value.indeterminate
         assert silent_address in str(caught.value)
+
+
+async def test_a_lookup_that_fails_once_nobody_waits_is_no_error_of_the_loop(
+    silent_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: said.append(context))
+    lookup = Future[TopicDescription]()
+    async with Publisher(silent_address, timeout_s=0.2) as publisher:
+        monkeypatch.setattr(publisher._sender, "lookup_needed", lambda: lookup)
+        with pytest.raises(PublishTimeout):
+            await publisher.publish_async(DOMAIN, GROUP, "o")
+        lookup.set_exception(KafkaException(KafkaError(KafkaError._TRANSPORT)))
+        monkeypatch.undo()
+        del lookup
+        for _ in range(3):
+            await asyncio.sleep(0)
+        gc.collect()  # that nobody has taken an exception is said when it goes
+    assert not said
 
 
 async def test_the_asyncio_form_tells_it_too_without_stopping_the_loop(silent_address: str) -> None:

@@ -90,9 +90,11 @@ class PatientSender:
         try:
             while (lookup := self._sender.lookup_needed()) is not None:
                 try:
-                    # Shielded: others wait for the same answer.
+                    # Shielded: others wait for the same answer. It may fail when nobody waits any more.
+                    answer = asyncio.wrap_future(lookup)
+                    answer.add_done_callback(lambda one: one.cancelled() or one.exception())
                     async with asyncio.timeout(left_s(deadline_s)):
-                        await asyncio.shield(asyncio.wrap_future(lookup))
+                        await asyncio.shield(answer)
                 except (TimeoutError, KafkaException) as error:
                     self._lookup_failed(error, deadline_s)
                     await asyncio.sleep(_LOOKUP_RETRY_S)
