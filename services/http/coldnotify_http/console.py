@@ -12,7 +12,7 @@ _FILES = {
     **{
         f"/console/{name}.js": (f"{name}.js", "text/javascript")
         for name in (
-            *("console", "api", "ask", "clients", "confirm", "dom", "forms", "history", "hooks", "lists"),
+            *("console", "api", "ask", "channels", "clients", "confirm", "dom", "forms", "history", "hooks", "lists"),
             *("matrix", "nodes", "publish", "send", "tenants", "words"),
         )
     },

@@ -2,6 +2,7 @@
 // object, the tenants, what was searched for.
 
 import { ask, askJson, groupPath, parse, segment, signIn, within } from "./ask.js";
+import { channel } from "./channels.js";
 import { about as aboutClient, followClients } from "./clients.js";
 import { byId, cell, element, keyed, link, linkCell, table, update } from "./dom.js";
 import { showHistory } from "./history.js";
@@ -21,8 +22,6 @@ const REGISTRATIONS_SHOWN = 1000;
 const QUERIES_SHOWN = 50;
 const CLIENTS_OF_QUERY = 5;
 const CHANNELS_SHOWN = 50;
-const SUBSCRIBERS_ASKED = 1000;
-const BEHIND_NAMED = 20;
 const CHART_POINTS = 450;
 const NOT_KNOWN = "Not known: not all partitions are counted.";
 const SILENCE_MS = 10_000; // something comes every 5 s, mostly every 2 s
@@ -262,28 +261,6 @@ function showChannels(domain, group, { items, next }) {
     element("td", { className: "name" }, element("button", { type: "button", className: "link", onclick: () => channel(domain, group, one.channel) }, one.channel)),
     cell(one.last ?? "–", "optional"), cell(`${count(one.online)} of ${count(one.subscribers)}`), cell(count(one.behind), one.behind ? "bad" : ""),
   ]), "", next === null ? "" : `the first ${items.length}`);
-}
-
-// Who is behind in a channel, and its last messages, in the dialog that explains.
-async function channel(domain, group, name) {
-  fill("send", { domain, group, channel: name });
-  byId("explain-title").textContent = name;
-  byId("explain-words").textContent = "…";
-  byId("explain-timeline").replaceChildren();
-  byId("explain").showModal();
-  try {
-    const shown = await askJson(`${groupPath(domain, group)}/channels/${segment(name)}?limit=${SUBSCRIBERS_ASKED}`);
-    const behind = shown.subscriptions.items.filter((one) => one.behind).map((one) =>
-      `${one.client} (${one.callbacks?.state ?? one.state}, ${one.behind_at_least ? "at least " : ""}${count(one.behind)} ${one.behind === 1 ? "message" : "messages"}${one.missed ? ", some removed by retention" : ""})`);
-    const named = behind.slice(0, BEHIND_NAMED).join(", ") + (shown.behind > BEHIND_NAMED ? ", …" : "");
-    byId("explain-words").textContent = `${count(shown.behind)} of ${count(shown.subscribers)} are behind${named ? `: ${named}` : ""}`;
-    byId("explain-timeline").replaceChildren(...[...shown.messages].reverse().map((one) => element("li", {},
-      element("b", {}, [`offset ${one.offset}`, one.published_ms && time(one.published_ms), one.source && `from ${one.source}`,
-        one.to.length && `to ${one.to.join(", ")}`].filter(Boolean).join(", ")),
-      one.payload_begins + (one.payload_begins.length < one.payload_bytes ? ` … (${count(one.payload_bytes)} bytes)` : ""))));
-  } catch (error) {
-    byId("explain-words").textContent = error.message;
-  }
 }
 
 // -- a client, an object -----------------------------------------------------------------------------------------------
