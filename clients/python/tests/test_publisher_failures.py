@@ -54,14 +54,12 @@ async def test_a_lookup_that_fails_once_nobody_waits_is_no_error_of_the_loop(
     said: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: said.append(context))
-    lookup = Future[TopicDescription]()
+    lookups = [Future[TopicDescription]()]
     async with Publisher(silent_address, timeout_s=0.2) as publisher:
-        monkeypatch.setattr(publisher._sender, "lookup_needed", lambda: lookup)
+        monkeypatch.setattr(publisher._sender, "lookup_needed", lambda: lookups[0])
         with pytest.raises(PublishTimeout):
             await publisher.publish_async(DOMAIN, GROUP, "o")
-        lookup.set_exception(KafkaException(KafkaError(KafkaError._TRANSPORT)))
-        monkeypatch.undo()
-        del lookup
+        lookups.pop().set_exception(KafkaException(KafkaError(KafkaError._TRANSPORT)))
         for _ in range(3):
             await asyncio.sleep(0)
         gc.collect()  # that nobody has taken an exception is said when it goes
