@@ -1,8 +1,10 @@
 """Shares through real gateways, matchers and Kafka: workers, gateways and matchers are killed with tasks in hand.
 
-No task is lost, or in two hands before the end of a lease.
+No task is lost, or in two hands before the end of a lease. WORK_FAULTS=50 draws so many kills and stops.
 """
 
+import os
+import random
 import signal
 import subprocess
 import sys
@@ -28,6 +30,7 @@ from confluent_kafka import Producer
 pytestmark = pytest.mark.kafka
 
 TOPICS = TopicNames()
+FAULTS = int(os.environ.get("WORK_FAULTS", "4"))
 LEASE_S = 60
 """No test waits for the end of such a lease, however busy the machine is."""
 
@@ -262,6 +265,75 @@ def test_tasks_survive_a_killed_matcher_and_a_killed_gateway(fresh_kafka: Embedd
                 gateways[0].kill()
         wait_done(history, tasks)
     history.check()
+
+
+@pytest.mark.timeout(300 + 60 * FAULTS)
+def test_drawn_kills_and_stops_give_no_task_to_two(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    draw, history, tasks = random.Random(seed), History(), Tasks(fresh_kafka.bootstrap)
+    over = threading.Event()
+
+    def work(task: LeasedMessage) -> None:
+        over.wait(0.02)
+        if hash((task.payload, task.attempts)) % 20 == 0 and task.attempts < 5:
+            raise RuntimeError("drawn")
+        if hash(task.payload) % 7 == 0:
+            task.done(WAIT_S)
+
+    def send() -> None:
+        while not over.wait(0.03):
+            tasks.send(str(len(tasks.sent)), key=str(len(tasks.sent) % 40))
+
+    with ExitStack() as stack:
+        group = group_of(tmp_path / "matcher.log")
+
+        def matcher(number: int) -> MatcherProcess:
+            log = tmp_path / f"matcher-{number}.log"
+            return stack.enter_context(
+                MatcherProcess(fresh_kafka.bootstrap, log, matcher_group=group, matcher_id=str(number))
+            )
+
+        def gateway(port: int) -> GatewayProcess:
+            return stack.enter_context(GatewayProcess(fresh_kafka.bootstrap, gateway_port=port))
+
+        matchers, gateways = [matcher(0), matcher(1)], [gateway(0), gateway(0)]
+        for one in matchers:
+            one.wait_for(lambda one=one: one.ready, "it serves")  # type: ignore[misc]
+        ports = [one.port for one in gateways]
+        workers = [
+            Worker(name, history, [*ports[place % 2 :], *ports[: place % 2]], work) for place, name in enumerate("abcd")
+        ]
+        stack.enter_context(at_work(*workers))
+        sending = threading.Thread(target=send)
+        sending.start()
+        drawn: list[str] = []
+        try:
+            for number in range(FAULTS):
+                done = len(history.tasks("ends"))
+                what, place = draw.choice(("kill", "stop")), draw.randrange(4)
+                drawn.append(f"{what} {'matcher' if place < 2 else 'gateway'} {place % 2}")
+                here, at = (matchers, place) if place < 2 else (gateways, place - 2)
+                victim = here[at]
+                if what == "stop":
+                    victim.send(signal.SIGSTOP)
+                    time.sleep(draw.uniform(0.5, 8))  # a matcher's partitions are given to the other one after 3 s
+                    victim.send(signal.SIGCONT)
+                else:
+                    victim.kill()
+                    if place < 2:
+                        matchers[at] = matcher(number + 2)
+                    else:
+                        gateways[at] = gateway(ports[at])
+                wait_for(lambda done=done: len(history.tasks("ends")) > done + 10, "work goes on")  # type: ignore[misc]
+                time.sleep(draw.uniform(0, 2))
+        finally:
+            over.set()
+            sending.join()
+        try:
+            wait_done(history, tasks)
+            history.check()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, {drawn}: {error}") from None
 
 
 def test_done_is_answered_through_another_gateway(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
