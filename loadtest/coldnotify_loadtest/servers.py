@@ -478,6 +478,24 @@ class Nats(Server):
         argv = [find("nats-server"), "-c", str(config)]
         self.children["nats"] = ServerProcess(argv, directory / "nats.log", listens(self.port))
 
+    def ask(self, what: str, body: bytes) -> None:
+        """Asks JetStream for something. Raises ServerError if it refuses."""
+        with socket.create_connection((HOST, self.port), 10) as connection:
+            connection.sendall(
+                b'CONNECT {"verbose":false,"headers":true}\r\nSUB _B 1\r\n'
+                + f"PUB $JS.API.{what} _B {len(body)}\r\n".encode()
+                + body
+                + b"\r\n"
+            )
+            answer = b""
+            while b"}\r\n" not in answer.partition(b"MSG _B")[2]:
+                data = connection.recv(65536)
+                if not data:
+                    raise ServerError(f"nats-server closed: {answer!r}")
+                answer += data
+            if b'"error"' in answer:
+                raise ServerError(f"nats-server refuses {what}: {answer!r}")
+
 
 class NatsKv(Nats):
     """nats-server with a JetStream KV bucket on files; each device has one watch."""
@@ -496,21 +514,29 @@ class NatsKv(Nats):
             # Of 1,000 devices that reconnect, the consumers of the connections before are there for a while.
             '"max_consumers":1000000}'
         ).encode()
-        with socket.create_connection((HOST, self.port), 10) as connection:
-            connection.sendall(
-                b'CONNECT {"verbose":false,"headers":true}\r\nSUB _B 1\r\n'
-                + f"PUB $JS.API.STREAM.CREATE.KV_{nats.BUCKET} _B {len(body)}\r\n".encode()
-                + body
-                + b"\r\n"
-            )
-            answer = b""
-            while b"}\r\n" not in answer.partition(b"MSG _B")[2]:
-                data = connection.recv(65536)
-                if not data:
-                    raise ServerError(f"nats-server closed: {answer!r}")
-                answer += data
-            if b'"error"' in answer:
-                raise ServerError(f"nats-server makes no bucket: {answer!r}")
+        self.ask(f"STREAM.CREATE.KV_{nats.BUCKET}", body)
+
+
+class NatsQueue(Nats):
+    """nats-server with a work queue of JetStream on files, which workers pull from."""
+
+    name = "JetStream work queue"
+    kind = "nats-queue"
+    durability = PROCESS
+    _jetstream = NatsKv._jetstream
+
+    def start(self) -> None:
+        """Also makes the stream and its consumer."""
+        super().start()
+        self.ask(
+            "STREAM.CREATE.tasks",
+            b'{"name":"tasks","subjects":["tasks"],"retention":"workqueue","storage":"file","num_replicas":1}',
+        )
+        self.ask(
+            "CONSUMER.DURABLE.CREATE.tasks.workers",
+            b'{"stream_name":"tasks","config":{"durable_name":"workers","ack_policy":"explicit",'
+            b'"ack_wait":60000000000,"max_ack_pending":10000,"deliver_policy":"all"}}',
+        )
 
 
 class NatsKvFsync(NatsKv):

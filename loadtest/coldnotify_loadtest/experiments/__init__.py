@@ -17,6 +17,7 @@ from coldnotify_loadtest.experiments.peers import PEERS
 from coldnotify_loadtest.experiments.pipeline import CONFLATION, MATCHER
 from coldnotify_loadtest.experiments.priority import PRIORITY
 from coldnotify_loadtest.experiments.queries import QUERIES
+from coldnotify_loadtest.experiments.queues import QUEUES
 from coldnotify_loadtest.experiments.rates import E1
 from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
@@ -33,6 +34,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, KILLS, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
         *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, PRIORITY),
-        *(STRANGERS, HORIZONTAL, HOME, PARTITIONS, SPLIT_MERGE, COPY, MQTT_PUBLISHING, SOURCES),
+        *(STRANGERS, HORIZONTAL, HOME, PARTITIONS, SPLIT_MERGE, COPY, MQTT_PUBLISHING, SOURCES, QUEUES),
     )
 }
