@@ -41,9 +41,9 @@ SLIPS = {
     "requests are handled before the table is read as far as it went": Slip(
         JobRun,
         "_advance",
-        "while pending and is_reached(partition, pending[0]):",
-        "while pending:",
-        600048,
+        "while pending and not partition.waits and is_reached(partition, pending[0]):",
+        "while pending and not partition.waits:",
+        600079,
     ),
 }
 

@@ -36,13 +36,16 @@ async def ask(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("ask", [False], indirect=True)
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", ""), ("GET", "/n"), ("PUT", "/n"), ("DELETE", "/n"), ("POST", "/n/rotate")]
-)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/n"), ("PUT", "/n"), ("DELETE", "/n"), ("POST", "/n/rotate")])
 async def test_without_a_key_there_are_none(ask: Ask, method: str, path: str) -> None:
     status, shown = await ask(method, path, {})
     assert status == 409
     assert "--hooks-key-file" in shown["error"]
+
+
+@pytest.mark.parametrize("ask", [False], indirect=True)
+async def test_without_a_key_the_list_says_so(ask: Ask) -> None:
+    assert await ask("GET", "") == (200, {"items": [], "enabled": False})
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("GET", "/n"), ("DELETE", "/n"), ("POST", "/n/test")])
