@@ -69,7 +69,9 @@ def _at_work(bench: BenchRun, server: Server, port: int, stuck: int) -> Iterator
 def _sending(server: Server, port: int) -> Iterator[Callable[[int], None]]:
     """Yields what sends a task."""
     if isinstance(server, ColdNotify):
-        producer = Producer({"bootstrap.servers": server.kafka, "enable.idempotence": True, "linger.ms": 0})
+        producer = Producer(
+            {"bootstrap.servers": server.kafka, "enable.idempotence": True, "linger.ms": 0, "log_level": 0}
+        )
         partitions = len(producer.list_topics(_TOPIC, timeout=READY_S).topics[_TOPIC].partitions)
         partition = partition_of(DOMAIN, GROUP, partitions)
         key = f"{DOMAIN}/{GROUP}/{CHANNEL}"
