@@ -48,6 +48,10 @@ def is_member(service: FakeService, name: str) -> bool:
     return begun(service) and name in service.service.shares_of(*ME).by_name["tasks", "workers"].members
 
 
+def is_begun(service: FakeService, offset: int) -> bool:
+    return service.service.shares_of(*ME).by_name["tasks", "workers"].leases[offset].begun
+
+
 def hear(told: list[int], message: LeasedMessage) -> None:
     told.append(message.offset)
 
@@ -325,6 +329,8 @@ def test_coroutines_settle_and_hear_of_lost_leases() -> None:
                 told.append("again")
                 over.set()
                 return
+            # Its begin is said before the callback is called; it counts once the service has handled that.
+            assert await asyncio.to_thread(until, partial(is_begun, service, message.offset))
             service.expire_leases(*ME)
             await lost.wait()
             with pytest.raises(LeaseLost):
