@@ -75,7 +75,7 @@ class Transactions:
             self._rules.setdefault((rule.schema, rule.table), []).append(rule)
         self._incarnation, self._from_lsn, self._send, self._set_aside = incarnation, from_lsn, send, set_aside
         self._open: _Open | None = None
-        self._types: dict[int, tuple[Relation, Mapping[str, int]]] = {}
+        self._facts: dict[int, tuple[Relation, Mapping[str, int], Mapping[str, str]]] = {}
 
     def take(self, message: Message | None) -> Committed | None:
         """Returns a transaction when its end comes. Raises Untold."""
@@ -103,9 +103,9 @@ class Transactions:
         for rule in self._rules.get((relation.schema, relation.table), ()):
             if opened.skipped and not rule.is_outbox:
                 continue
-            types = self._types_of(relation)
-            if not opened.skipped and (gone := rule.columns - types.keys()):
-                raise ColumnGone(rule, min(gone))
+            types, gone = self._facts_of(relation)
+            if rule.label in gone and not opened.skipped:
+                raise ColumnGone(rule, gone[rule.label])
             new = None if change.new is None else pg_row(change.new, types)
             old = None if change.old is None else pg_row(change.old, types)
             try:
@@ -119,13 +119,16 @@ class Transactions:
                     f"{rule.name} at {lsn_text(opened.begin.final_lsn)}: {_key_of(change)}", with_hint(error, rule.name)
                 )
 
-    def _types_of(self, relation: Relation) -> Mapping[str, int]:
-        known = self._types.get(relation.oid)
+    def _facts_of(self, relation: Relation) -> tuple[Mapping[str, int], Mapping[str, str]]:
+        """Returns the types of the columns that rules read; and by rule the first one that the table has not."""
+        known = self._facts.get(relation.oid)
         if known is None or known[0] is not relation:
-            wanted = frozenset().union(*(one.columns for one in self._rules[relation.schema, relation.table]))
-            types = {column.name: column.type_oid for column in relation.columns if column.name in wanted}
-            known = self._types[relation.oid] = relation, types
-        return known[1]
+            wanted = {one.label: one.columns for one in self._rules[relation.schema, relation.table]}
+            all_wanted = frozenset().union(*wanted.values())
+            types = {column.name: column.type_oid for column in relation.columns if column.name in all_wanted}
+            gone = {label: min(lacking) for label, columns in wanted.items() if (lacking := columns - types.keys())}
+            known = self._facts[relation.oid] = relation, types, gone
+        return known[1:]
 
     def _object(self, opened: _Open, rule: TableRule, new: Row | None, old: Row | None, *, is_insert: bool) -> None:
         if new is None:
