@@ -28,6 +28,7 @@ from coldnotify_loadtest.servers import HOST, ColdNotify, NatsQueue, Server, Ser
 from coldnotify_loadtest.tables import Shape
 
 _TOPIC = TopicNames().channels_1d
+_KILLED = "the matcher is killed"
 
 
 class _Tasks:
@@ -107,10 +108,10 @@ def _send(tasks: _Tasks, send: Callable[[int], None], per_s: float, seconds: flo
 def run(bench: BenchRun) -> None:
     """Rows of each queue: rates, a stuck worker, a killed matcher."""
     cases = [(float(rate), 0, "") for rate in bench["rates"]]
-    cases += [(float(bench["per_s"]), 1, "one is stuck"), (float(bench["per_s"]), 0, "the matcher is killed")]
+    cases += [(float(bench["per_s"]), 1, "one is stuck"), (float(bench["per_s"]), 0, _KILLED)]
     for per_s, stuck, case in cases:
         _row(bench, per_s, stuck, case, ColdNotify(bench.new_directory()))
-        if not case.startswith("the matcher") and not NatsQueue.missing():
+        if case != _KILLED and not NatsQueue.missing():
             _row(bench, per_s, stuck, case, NatsQueue(bench.new_directory()))
 
 
@@ -121,7 +122,7 @@ def _row(bench: BenchRun, per_s: float, stuck: int, case: str, server: ColdNotif
         _send(tasks, send, 10, max(3.0, 4 * kept / 10))  # all are connected, and who is stuck has its tasks
         tasks.wait(kept)
         tasks.sent.clear()
-        if case.startswith("the matcher"):
+        if case == _KILLED:
             Timer(bench["seconds"] / 2, partial(_kill, server.children["matcher-1"])).start()
         _send(tasks, send, per_s, bench["seconds"])
         tasks.wait(kept)
