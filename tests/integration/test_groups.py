@@ -211,15 +211,15 @@ async def test_in_an_event_loop(up: Up, groups: Groups) -> None:
 
 
 PROGRAM = """
-import sys, time
+import os, sys, time
 from coldnotify import Connection, NotifyGroups, State
 path, host, port, *names = sys.argv[1:]
 notify = NotifyGroups("animal.observer", names, "unit", State(path), Connection(host, int(port)), save_interval_s=0.05)
-def hear(message):
-    print("told", message.group, message.payload, flush=True)
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # a line at once: each group has a thread of its own
 for name in names:
-    notify.group(name).channel("tasks", since="oldest").subscribe(hear)
-    notify.group(name).register("camera").subscribe(lambda n: print("version", n.group, n.version, flush=True))
+    notify.group(name).channel("tasks", since="oldest").subscribe(lambda m: say("told", m.group, m.payload))
+    notify.group(name).register("camera").subscribe(lambda n: say("version", n.group, n.version))
 notify.connect()
 time.sleep(1000)
 """

@@ -207,7 +207,9 @@ def test_an_mqtt_websocket_that_is_passed_on_has_a_token_and_no_certificate(secu
         url, headers = f"wss://{secured.up.report[where]}/mqtt", {"Authorization": f"Bearer {header}"} if header else {}
         said = Connect(spoken, "mqtt-1", password=password.encode() if password else None)
         offered = [Subprotocol("mqtt")]
-        with connect(url, ssl=context, subprotocols=offered, additional_headers=headers, compression=None) as session:
+        with connect(
+            url, ssl=context, subprotocols=offered, additional_headers=headers, compression=None, open_timeout=LIMIT_S
+        ) as session:
             session.send(encode(said, spoken))
             data = session.recv(LIMIT_S)
         assert isinstance(data, bytes)
