@@ -114,6 +114,8 @@ class Send(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="even
     to: list[str] = []
     expires_at: int | None = None
     """Unix ms from which on nobody is told it."""
+    key: str | None = None
+    """Members of a share are handed messages with one key in order."""
     path: str = "kafka"
     """stray: into another partition than its own, which moves it."""
 
@@ -618,6 +620,12 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head)
 _decoders = {name: msgspec.json.Decoder(kind) for name, kind in _KINDS.items()}
 _encoder = msgspec.json.Encoder()
+
+
+def add_kinds(kinds: Iterable[type[Event]]) -> None:
+    """Has lines of further kinds read."""
+    for kind in kinds:
+        _decoders[str(kind.__struct_config__.tag)] = msgspec.json.Decoder(kind)
 
 
 def parse_event(line: bytes | str, where: str = "") -> Event | None:

@@ -39,6 +39,7 @@ from coldnotify_checker.messages_kept import judge_kept
 from coldnotify_checker.mqtt.devices import MqttDevices
 from coldnotify_checker.mqtt.topic_publishes import said_by_devices
 from coldnotify_checker.publishes import CheckedPublishes, PublishCall
+from coldnotify_checker.shares_kept import judge_shares
 from coldnotify_checker.topic_contents import DumpedTopics, HeldVersion, merge
 from coldnotify_checker.verdict import JudgeVerdict
 
@@ -106,6 +107,7 @@ def judge(
     judge_agreements(history, publishes, topics, verdict)
     judge_how_many(history, publishes, topics, verdict)
     judge_conditions(history, publishes, topics, verdict, skew_us)
+    judge_shares(history, verdict, names, skew_us)
     if end is None:
         verdict.judged_in_part["P2"] = f"wakes only; who stays connected: {_NEEDS_AN_END}"
         verdict.not_judged["P5"] = _NEEDS_AN_END

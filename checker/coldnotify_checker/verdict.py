@@ -7,7 +7,7 @@ from typing import Literal
 from coldnotify_checker.histories import Event, shown
 
 Promise = Literal[
-    "P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "P12", "M1", "M2", "M3", "M4", "M5", "M8", "P7"
+    "P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11", "P12", "P13", "M1", "M2", "M3", "M4", "M5", "M8", "P7"
 ]  # fmt: skip
 PROMISES: dict[Promise, str] = {
     "P1": "an acknowledged publish is not lost",
@@ -21,6 +21,7 @@ PROMISES: dict[Promise, str] = {
     "P10": "who is refused is above the agreement, is told so, and what was refused is nowhere",
     "P11": "who says how fresh it is has been told what was acknowledged before",
     "P12": "a publish with a condition is done at most once for a version, and a set as a whole or not at all",
+    "P13": "every message of a share is done by one of its members, dead or missing, and nobody has what another has",
 }
 MQTT_PROMISES: dict[Promise, str] = {
     "M1": "what was acknowledged to an MQTT device is not lost",
@@ -83,6 +84,11 @@ class Statistics:
     """Messages that applications were told."""
     missed: dict[str, int] = field(default_factory=dict)
     """By reason, how often applications were told that messages may be missing."""
+    shared_begun: int = 0
+    """Callbacks of members of shares that have begun."""
+    shared_settled: int = 0
+    """Settlements of theirs that were answered to the application."""
+    dead_letters: int = 0
     mqtt_told: int = 0
     """PUBLISH packets that MQTT devices were sent."""
     mqtt_acknowledged: int = 0
@@ -104,6 +110,12 @@ class Statistics:
     def count_decided(self, *, answered: bool) -> None:
         """Adds a publish with a condition, or a member of a set, if it was answered."""
         self.decided += answered
+
+    def count_shared(self, begun: int = 0, settled: int = 0, dead: int = 0) -> None:
+        """Adds what members of shares did."""
+        self.shared_begun += begun
+        self.shared_settled += settled
+        self.dead_letters += dead
 
     def count_mqtt(self, told: int = 0, acknowledged: int = 0, wakes: int = 0) -> None:
         """Adds packets and wakes of MQTT devices."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def command_check(
     histories: tuple[Path, ...], clock_skew_s: float, at_rest: bool, as_json: bool, settings: TopicsPrefixSettings
 ) -> int:
-    """Judge the HISTORY files together against the promises P1 to P6 and P8 to P12 (docs/histories.md).
+    """Judge the HISTORY files together against the promises P1 to P6 and P8 to P13 (docs/histories.md).
 
     Where they have MQTT devices, it judges M1 to M5, M8 and P7 as well.
 
