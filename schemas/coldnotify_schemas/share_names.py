@@ -10,6 +10,8 @@ HELD_MAX = 1_000
 PREFETCH_MAX = HELD_MAX
 LEASE_S_MIN, LEASE_S_MAX = 3, 12 * 3_600
 """Limits on the length of a lease: a member says a Hold each third of it."""
+EARLY = 0.05
+"""Part of its length by which a lease ends sooner for its holder than for its owner: no two clocks run alike."""
 RETRY_S_MAX = 24 * 3_600
 """Limit on the delay of a retry."""
 DEAD_LETTERS_SUFFIX = ".dead"

@@ -55,6 +55,7 @@ from coldnotify_schemas.wire_pb2 import (
 )
 
 from coldnotify_common.played.agent_channels import AgentChannels, ChannelsMark, log_of_channels
+from coldnotify_common.played.agent_shares import AgentShares, WantedShare
 
 T = TypeVar("T")
 Found = Notification | Registered | Message | Missed
@@ -85,6 +86,8 @@ class PlayedDevice:
     """The channels in the set, by hash, in the form of a request."""
     mark: ChannelsMark | None = None
     """Its position in channels; None if it has received nothing of them."""
+    shares: Mapping[int, WantedShare] = field(default_factory=dict)
+    """The shares in the set, by hash, and what the device holds of them."""
 
 
 @dataclass
@@ -109,6 +112,7 @@ class Agent:
     objects_caught_up: bool = field(init=False, default=False)
     """True once the device has received all that it lacked, except for channels."""
     channels: AgentChannels = field(init=False)
+    shares: AgentShares = field(init=False)
     closed: Close | None = field(init=False, default=None)
     waits: bool = field(init=False, default=False)
     """True after the service has reported that it cannot tell yet what comes next, which does not mean that nothing
@@ -121,6 +125,7 @@ class Agent:
     def __post_init__(self) -> None:
         self.epoch, self.cursor = self.device.epoch, self.device.cursor
         self.channels = AgentChannels(self.device.channels, self.device.mark)
+        self.shares = AgentShares(self.device.shares)
         self._doubted = False
         """True if the service does not know all changes of the queries' members."""
         self._anew = False
@@ -134,6 +139,8 @@ class Agent:
         self._times_asked = self._requests = 0
         self._greeting = False
         """True until the Hello is answered."""
+        self._kinds = 0
+        """As the last Welcome has them."""
         self._objects_age_s: int | None = None
         self._channels_age_s: int | None = None
         """The ages in the last answer."""
@@ -141,7 +148,11 @@ class Agent:
     @cached_property
     def digest(self) -> int:
         """The digest of the wanted set."""
-        return (digest(self.device.registrations) + sum(self.queries) + sum(self.device.channels)) % MODULUS
+        of_names, interests = (
+            digest(self.device.registrations),
+            (self.queries, self.device.channels, self.device.shares),
+        )
+        return (of_names + sum(map(sum, interests))) % MODULUS
 
     @property
     def caught_up(self) -> bool:
@@ -189,6 +200,10 @@ class Agent:
             streams=self.channels.streams,
         )
         pending = self.channels.pending
+        if pending is not None and self.device.shares:
+            # One share has the service say whether it knows shares.
+            fits = len(pending) < OBJECTS_PER_FRAME_MAX
+            pending = [*pending, self.shares.interests[0]] if fits else None
         if pending is None:
             # Too many to send here. A different digest makes the service request the whole set, which contains their
             # positions.
@@ -203,7 +218,8 @@ class Agent:
         """Returns the frames that unregister the whole set, for a device that will not come back, whatever the service
         has of it."""
         requests = [Unregister(objects=names) for names in _portions(self.device.registrations)]
-        requests += [Unregister(interests=hashes) for hashes in _portions([*self.queries, *self.device.channels])]
+        hashes_of_all = [*self.queries, *self.device.channels, *self.device.shares]
+        requests += [Unregister(interests=hashes) for hashes in _portions(hashes_of_all)]
         for number, request in enumerate(requests, 1):
             request.request = number
         return b"".join(encode(ClientFrame(unregister=request)) for request in requests)
@@ -243,6 +259,8 @@ class Agent:
                     self._told(frame.message)
                 case "missed":
                     self._told(frame.missed)
+                case "leases":
+                    self.shares.answered(frame.leases)
                 case "wait":
                     self.waits = True
                 case "pong":
@@ -267,6 +285,9 @@ class Agent:
             self.channels.caught_up(None)
         if self.was_in_sync is None:
             self.was_in_sync = welcome.in_sync
+        if welcome.in_sync:
+            self.shares.welcomed(welcome.kinds or self._kinds)
+        self._kinds = welcome.kinds
         return b"" if welcome.in_sync else self._whole_set()
 
     def _page_end(self, end: PageEnd) -> None:
@@ -321,6 +342,9 @@ class Agent:
     # --- channels
 
     def _told(self, entry: Message | Missed) -> None:
+        if self.shares.takes(entry.channel):
+            self.shares.told(entry)
+            return
         if entry.channel in self.device.channels:
             self.found.append(entry)
         self.channels.told(entry)
@@ -343,6 +367,8 @@ class Agent:
                 self.refused[refusal.object] = refusal.reason
             elif refusal.interest in self.device.channels:
                 self.refused[self.device.channels[refusal.interest].text] = refusal.reason
+            elif self.shares.takes(refusal.interest):
+                self.shares.refuse(refusal.interest, refusal.reason)
             elif refusal.interest in self.queries:
                 self.refused[self.queries[refusal.interest]] = refusal.reason
                 self._owed.discard(refusal.interest)
@@ -387,7 +413,7 @@ class Agent:
     # --- the set
 
     def _whole_set(self) -> bytes:
-        interests = [*self._queries_said(self.queries), *self.channels.whole_set]
+        interests = [*self._queries_said(self.queries), *self.channels.whole_set, *self.shares.interests]
         chunks = [SyncChunk(objects=names) for names in _portions(self.device.registrations)]
         chunks += [SyncChunk(interests=portion) for portion in _portions_of_texts(interests)]
         chunks = chunks or [SyncChunk()]

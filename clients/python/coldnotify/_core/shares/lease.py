@@ -18,9 +18,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from coldnotify_schemas import wire_pb2 as wire
-
-EARLY = 0.05
-"""Share of a lease by which it ends sooner here."""
+from coldnotify_schemas.share_names import EARLY
 
 
 class LeaseState(Enum):

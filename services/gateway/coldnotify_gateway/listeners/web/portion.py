@@ -3,6 +3,7 @@
 A device says how long an answer may be. A frame that would make it longer is not handed to the agent, so the agent's
 cursor is that of a device which has taken the answer. The next request begins there.
 What a query answers is not divided: the cursor does not say which of its members the device was told.
+What a share hands out, and has no room in the answer, is given back.
 """
 
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from coldnotify_common.played.agent import Agent
 from coldnotify_schemas.wire_pb2 import GatewayFrame
 
 from coldnotify_gateway.listeners.web import sync_body
+from coldnotify_gateway.listeners.web.sync_shares import size_of_handed
 
 _OF_CHANNELS = ("message", "missed")
 
@@ -39,15 +41,41 @@ class Portion:
 
     def receive(self, frames: Iterable[GatewayFrame]) -> bytes:
         """Takes the gateway's frames, and returns the agent's reply."""
-        if not self._divided:
+        if not self._divided and not self.agent.device.shares:
             return self.agent.receive(frames)
         reply = b""
         for frame in frames:
-            if self.full or not self._fits(frame):
+            if self._is_of_shares(frame):
+                self._take_handed(frame)
+            elif self.full or (self._divided and not self._fits(frame)):
                 self.full = True
-                break
-            reply += self.agent.receive((frame,))
+            else:
+                reply += self.agent.receive((frame,))
         return reply
+
+    def _is_of_shares(self, frame: GatewayFrame) -> bool:
+        """Returns true for what concerns shares, which is never dropped: leases go on whatever the answer has."""
+        match frame.WhichOneof("frame"):
+            case "message":
+                return self.agent.shares.takes(frame.message.channel)
+            case "missed":
+                return self.agent.shares.takes(frame.missed.channel)
+            case kind:
+                return self.full and kind in ("leases", "close")
+
+    def _take_handed(self, frame: GatewayFrame) -> None:
+        shares, kind = self.agent.shares, frame.WhichOneof("frame")
+        if kind not in _OF_CHANNELS:
+            self.agent.receive((frame,))
+            return
+        entry = frame.message if kind == "message" else frame.missed
+        size_bytes = size_of_handed(entry)
+        first = not self.shown and not self.agent.found and not shares.handed
+        if first or self._taken_bytes + size_bytes <= self._bytes_max:
+            self._taken_bytes += size_bytes
+            shares.told(entry)
+        else:
+            shares.decline(entry)
 
     def _fits(self, frame: GatewayFrame) -> bool:
         kind, agent = frame.WhichOneof("frame"), self.agent

@@ -29,6 +29,7 @@ from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.portion import Portion
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection, proof_of
+from coldnotify_gateway.listeners.web.sync_shares import show_shares
 from coldnotify_gateway.settings import GatewaySettings
 
 FRAMES_TYPE = "application/vnd.coldnotify.frames"
@@ -52,10 +53,15 @@ _RETRY_AFTER_S = {CloseCode.DISPLACED: DISPLACED_MIN_S, CloseCode.ABOVE_AGREEMEN
 
 @asynccontextmanager
 async def session_of(
-    request: web.Request, events: ConnectionEvents, settings: GatewaySettings, dialect: Dialect | None = JSON
+    request: web.Request,
+    events: ConnectionEvents,
+    settings: GatewaySettings,
+    dialect: Dialect | None = JSON,
+    *,
+    bye: bool = True,
 ) -> AsyncIterator[QueuedConnection]:
     """Opens a connection of the core for this request, until the end of the block. `dialect`: that of the device; None:
-    its Hello decides."""
+    its Hello decides. `bye` False: the session ends without Bye, which would give back all that the client holds."""
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client is gone")
@@ -71,7 +77,7 @@ async def session_of(
     try:
         yield connection
     finally:
-        if not connection.finished:
+        if bye and not connection.finished:
             events.on_bytes(connection, _BYE)
         events.on_disconnected(connection)
 
@@ -132,8 +138,8 @@ class Sync:
 
     async def _json(self, request: web.Request, asked: sync_body.SyncRequest, begun_s: float) -> web.StreamResponse:
         agent = Agent(asked.device)
-        portion = Portion(agent, asked.bytes_max)
-        async with session_of(request, self._events, self._settings) as connection:
+        portion, shares = Portion(agent, asked.bytes_max), agent.shares
+        async with session_of(request, self._events, self._settings, bye=not shares.wanted) as connection:
             hello_s = int(steady_s() - begun_s)
             self._events.on_bytes(connection, agent.begin())
             # A single page is a single answer, with a status of its own. Further pages leave one by one.
@@ -141,9 +147,7 @@ class Sync:
             due_s = self._due_s()
             while not agent.caught_up and not portion.full:
                 if not await self._step(connection, portion, due_s):
-                    if streamed is not None:
-                        return _broken_off(request, streamed)
-                    return not_answered(agent.closed, waits=agent.waits)
+                    return self._not_all(request, streamed, agent)
                 if agent.page_ended and not portion.full:
                     if agent.found:
                         if streamed is None:
@@ -154,23 +158,40 @@ class Sync:
                         break  # the cursor contains the positions; the next request gets the rest
                     self._events.on_bytes(connection, agent.acknowledge())
                     due_s = self._due_s()
+            due_s = self._due_s()
+            while not shares.is_answered:
+                if not await self._step(connection, portion, due_s):
+                    return self._not_all(request, streamed, agent)
             if asked.wait_s and not portion.shown and agent.caught_up:
                 await self._wait(connection, portion, asked.wait_s)
                 if agent.closed is not None and agent.closed.code != CloseCode.GOING_AWAY and not agent.found:
                     return not_answered(agent.closed)
             more = portion.full or not agent.caught_up
             proof = (hello_s, None) if more else await self._proof(connection, portion, hello_s, begun_s)
+            # Last of all: the device's leases begin when nothing more is handed out in this session.
+            shares.close()
+            due_s = self._due_s()
+            while not shares.is_closed:
+                if not await self._step(connection, portion, due_s):
+                    return self._not_all(request, streamed, agent)
             more = more or portion.full
-        end = portion.show() + b"]," + sync_body.show_end(agent, *proof, more=more) + b"}\n"
+        end = portion.show() + b"]," + sync_body.show_end(agent, *proof, more=more)
+        end += show_shares(shares, steady_s()) + b"}\n"
         if streamed is None:
             return web.Response(body=end, content_type="application/json")
         await self._write(streamed, end)
         return streamed
 
+    def _not_all(self, request: web.Request, streamed: web.StreamResponse | None, agent: Agent) -> web.StreamResponse:
+        """Ends an answer that cannot be completed."""
+        if streamed is not None:
+            return _broken_off(request, streamed)
+        return not_answered(agent.closed, waits=agent.waits)
+
     async def _wait(self, connection: QueuedConnection, portion: Portion, wait_s: float) -> None:
-        """Waits until a publish arrives, the time is over, or the session ends."""
+        """Waits until a publish arrives, a share hands something out, the time is over, or the session ends."""
         end_s = asyncio.get_running_loop().time() + wait_s
-        while not portion.agent.found:
+        while not portion.agent.found and not portion.agent.shares.has_news:
             if not await self._step(connection, portion, end_s):
                 return
 
@@ -199,12 +220,18 @@ class Sync:
     async def _step(self, connection: QueuedConnection, portion: Portion, due_s: float) -> bool:
         """Takes the gateway's next frames. Returns false if none arrive until `due_s`, or the session is over or
         stuck."""
-        agent = portion.agent
-        try:
-            async with asyncio.timeout_at(due_s):
-                frames = await connection.take_frames()
-        except TimeoutError:
-            return False
+        agent, loop = portion.agent, asyncio.get_running_loop()
+        while True:
+            while hold := agent.shares.next_hold(steady_s()):
+                self._events.on_bytes(connection, hold)
+            hold_s = loop.time() + agent.shares.hold_at - steady_s()
+            try:
+                async with asyncio.timeout_at(min(due_s, hold_s)):
+                    frames = await connection.take_frames()
+                break
+            except TimeoutError:
+                if loop.time() >= due_s:
+                    return False
         reply = portion.receive(values_of(frames))
         if reply:
             self._events.on_bytes(connection, reply)

@@ -9,7 +9,6 @@ import base64
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, JsonItem
 from coldnotify_common.http.web import BadRequest
 from coldnotify_common.played.agent import Agent, Found, PlayedDevice
 from coldnotify_common.played.agent_channels import ChannelsMark, parse_mark
+from coldnotify_common.played.agent_shares import WantedShare
 from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import (
     channel_hash,
@@ -29,19 +29,11 @@ from coldnotify_schemas.interests import (
 )
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, PATTERNS_MAX, QUERIES_MAX, REGISTRATIONS_MAX
-from coldnotify_schemas.whole_numbers import WHOLE_NUMBER_MAX, whole_number
+from coldnotify_schemas.share_names import HELD_MAX
+from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_schemas.wire_pb2 import (
-    EXPIRED,
     INTEREST_CHANNEL,
     INTEREST_PATTERN,
-    LOST,
-    RETENTION,
-    SINCE_NEWEST,
-    SINCE_NOW,
-    SINCE_OLDEST,
-    SINCE_POSITION,
-    SINCE_TIME,
-    UNREADABLE,
     Interest,
     Message,
     Missed,
@@ -49,37 +41,48 @@ from coldnotify_schemas.wire_pb2 import (
     Registered,
 )
 
+from coldnotify_gateway.listeners.web.sync_shares import REASONS, SHARES_MAX, SaidShare, parse_shares, told_of
+from coldnotify_gateway.listeners.web.sync_since import SHOWN_CHARS, since_wanted
+
 _SPACE_FOR_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})(?:\.(.{1,40000}))?")
 CHANNELS_MAX = 1000
 """Most channels of one request, because its cursor names them."""
-_SHOWN_CHARS = 80
 _MOST = {
-    "registrations": REGISTRATIONS_MAX, "queries": QUERIES_MAX, "channels": CHANNELS_MAX, "patterns": PATTERNS_MAX
+    "registrations": REGISTRATIONS_MAX, "queries": QUERIES_MAX, "channels": CHANNELS_MAX, "patterns": PATTERNS_MAX,
+    "shares": SHARES_MAX,
 }  # fmt: skip
 _WITH_SINCE = ("channels", "patterns")
 _COMMAS_OF_CHANNEL_MAX = 2 + CHANNEL_ATTRIBUTES_MAX
-_COMMAS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + (CHANNELS_MAX + PATTERNS_MAX) * _COMMAS_OF_CHANNEL_MAX + 8
+_COMMAS_OF_SHARES_MAX = SHARES_MAX * (8 + CHANNEL_ATTRIBUTES_MAX) + 3 * HELD_MAX
+_COMMAS_MAX = (
+    REGISTRATIONS_MAX + QUERIES_MAX + (CHANNELS_MAX + PATTERNS_MAX) * _COMMAS_OF_CHANNEL_MAX + _COMMAS_OF_SHARES_MAX + 8
+)
 """Most commas of a body that is decoded at once: it holds no more than a request may, and decoding it takes two
 milliseconds."""
 _BETWEEN_TEXTS = (b'","', b'", "')
 """Separators of texts. Each text in JSON ends with at most one of them, or contains one at its end, after an escaped
 quote."""
-_TEXTS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + (CHANNELS_MAX + PATTERNS_MAX) * (4 + CHANNEL_ATTRIBUTES_MAX) + 16
+_TEXTS_MAX = (
+    REGISTRATIONS_MAX
+    + QUERIES_MAX
+    + (CHANNELS_MAX + PATTERNS_MAX) * (4 + CHANNEL_ATTRIBUTES_MAX)
+    + SHARES_MAX * (12 + CHANNEL_ATTRIBUTES_MAX)
+    + 4 * HELD_MAX
+    + 16
+)
 """Most texts of a request. A body with more than twice so many separators is certainly too large, so it need not be
 parsed."""
 SYNC_ANSWER_BYTES_MAX = 4 * 1024 * 1024
 """Size at which an answer ends and announces more, because a device holds it until it is complete."""
 SYNC_ANSWER_BYTES_MIN = 1024
 """Lowest size that a device may ask for. Below it, an answer would hold little more than its cursor."""
-_ITEM_BYTES_MAX = 64 * 1024
-"""Longest item, which is a cursor."""
+_ITEM_BYTES_MAX = 128 * 1024
+"""Longest item: a share with as many leases as one may have. A cursor has half of that."""
 _TEXTS_MADE_MAX = 64
 """More fan-outs than that are rarely on their way to one device at a time."""
 _texts_made: dict[int, tuple[Found, bytes]] = {}
 """The latest shared values by their identity, which no other value takes while they are here, each with its text."""
-_SINCE = {"now": SINCE_NOW, "oldest": SINCE_OLDEST, "newest": SINCE_NEWEST}
-_REASONS = {RETENTION: "retention", EXPIRED: "expired", LOST: "lost", UNREADABLE: "unreadable"}
 
 
 class _Since(msgspec.Struct, forbid_unknown_fields=True):
@@ -100,6 +103,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     queries: list[str] = []
     channels: dict[str, Since] = {}
     patterns: dict[str, Since] = {}
+    shares: list[SaidShare] = []
     cursor: str | None = None
     wait_s: float = 0
     bytes_max: int | None = None
@@ -156,7 +160,13 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[SyncRequest | None]:
     for expression, since in said.patterns.items():
         hash_, channels[hash_] = _channel(pattern_name(expression), since)
         yield None
-    device = PlayedDevice(said.domain, said.group, said.client, registrations, queries=queries, channels=channels)
+    shares: dict[int, WantedShare] = {}
+    for hash_, share in parse_shares(said.shares):
+        shares[hash_] = share
+        yield None
+    device = PlayedDevice(
+        said.domain, said.group, said.client, registrations, queries=queries, channels=channels, shares=shares
+    )
     epoch, cursor, mark = _parse_cursor(said.cursor, Agent(device).digest)
     device = replace(device, epoch=epoch, cursor=cursor, mark=mark if channels else None)
     yield SyncRequest(device, said.wait_s, said.bytes_max)
@@ -201,28 +211,8 @@ def channel_wanted(name: str, since: str | int, attributes: Iterable[str]) -> tu
     expression = expression_of(name)
     kind = INTEREST_CHANNEL if expression is None else INTEREST_PATTERN
     channel = Interest(kind=kind, text=expression or name, attributes=channel_of(text)[1])
-    if isinstance(since, int):
-        if not 0 <= since <= WHOLE_NUMBER_MAX:
-            raise BadRequest("since", f"{str(since)[:_SHOWN_CHARS]} is not from 0 to {WHOLE_NUMBER_MAX}")
-        channel.since, channel.at = SINCE_POSITION, since
-    elif (offset := whole_number(since)) is not None:
-        channel.since, channel.at = SINCE_POSITION, offset
-    elif since in _SINCE:
-        channel.since = _SINCE[since]
-    else:
-        channel.since, channel.at = SINCE_TIME, _time_ms(since)
+    since_wanted(channel, since)
     return channel_hash(text), channel
-
-
-def _time_ms(text: str) -> int:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None or time.timestamp() < 0:
-        words = "is none of now, oldest, newest, an offset, a time with its zone as in 2026-01-31T12:00:00Z"
-        raise BadRequest("since", f"{text[:_SHOWN_CHARS]!r} {words}")
-    return round(time.timestamp() * 1000)
 
 
 def _parse_cursor(text: str | None, wanted: int) -> tuple[int | None, int | None, ChannelsMark | None]:
@@ -231,12 +221,12 @@ def _parse_cursor(text: str | None, wanted: int) -> tuple[int | None, int | None
         return None, None, None
     match = _CURSOR.fullmatch(text)
     if match is None:
-        raise BadRequest("cursor", f"{text[:_SHOWN_CHARS]!r} is none of the cursors that were told")
+        raise BadRequest("cursor", f"{text[:SHOWN_CHARS]!r} is none of the cursors that were told")
     epoch, offset_text, of_set, of_channels = match.groups()
     mark = None if of_channels is None else parse_mark(of_channels)
     offset = whole_number(offset_text)
     if (of_channels is not None and mark is None) or (offset_text and offset is None):
-        raise BadRequest("cursor", f"{text[:_SHOWN_CHARS]!r} is none of the cursors that were told")
+        raise BadRequest("cursor", f"{text[:SHOWN_CHARS]!r} is none of the cursors that were told")
     if int(of_set, 16) != wanted:
         return int(epoch, 16), None, mark  # the offset does not cover objects that have been added since
     return int(epoch, 16), offset, mark
@@ -281,24 +271,12 @@ def _text(found: Found, agent: Agent) -> bytes:
 
 
 def _message(message: Message, agent: Agent) -> dict[str, Any]:
-    shown: dict[str, Any] = _which(message, agent) | {"offset": message.offset}
-    try:
-        msgspec.json.decode(message.payload)
-        shown["payload"] = msgspec.Raw(message.payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        shown["payload_base64"] = base64.b64encode(message.payload).decode()
-    if message.id:
-        shown["id"] = message.id
-    if message.source:
-        shown["source"] = message.source
-    if message.published_ms:
-        shown["published_ms"] = message.published_ms
-    return shown
+    return _which(message, agent) | told_of(message)
 
 
 def _missed(missed: Missed, agent: Agent) -> dict[str, Any]:
     after = missed.after if missed.HasField("after") else None
-    reason = _REASONS.get(missed.reason, "unknown")
+    reason = REASONS.get(missed.reason, "unknown")
     return _which(missed, agent) | {"missed": {"after": after, "before": missed.before, "reason": reason}}
 
 
