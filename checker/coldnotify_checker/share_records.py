@@ -47,9 +47,9 @@ class SeenShare:
         return self.record.timestamp * 1_000
 
     def is_settled(self, offset: int) -> bool:
-        """Returns true if the message at this offset is settled."""
-        if offset <= self.base:
-            return True
+        """Returns true if the message at this offset is settled. A run may span one that is in hand."""
+        if offset <= self.base or offset in self.handed:
+            return offset <= self.base
         place = bisect_right(self.firsts, offset)
         return place > 0 and offset <= self.lasts[place - 1]
 

@@ -52,6 +52,7 @@ from coldnotify_fault.senders import Senders, topic_of
 from coldnotify_fault.services import Services
 from coldnotify_fault.told import ToldFiles
 from coldnotify_fault.wire import ConnectionTraffic
+from coldnotify_fault.worker_hosts import WorkerHosts, undone
 
 _READY_S = 120.0
 """For a start on a machine that others keep busy."""
@@ -163,6 +164,8 @@ class Campaign:
         stack.callback(self._devices.stop)
         self._mqtt = MqttHosts(directory, schedule.mqtt_devices, self._services.mqtt_addresses)
         stack.callback(self._mqtt.stop)
+        self._workers = WorkerHosts(directory, schedule.workers, network, self._services.gateway_addresses)
+        stack.callback(self._workers.stop)
         self._backends = Backends(self._services.kafka, names, self._services.http_url, self._history)
         stack.callback(self._backends.close)
         self._senders = Senders(self._services.kafka, names, self._services.http_url, self._history)
@@ -215,6 +218,7 @@ class Campaign:
             self._wait(services.parts[name].ready, name)
         self._devices.start_all()
         self._mqtt.start_all()
+        self._workers.start_all()
         if services.own_brokers:
             # A copy to other topics leaves out what has a condition: an id begins there from nothing.
             self._writers = CountingWriters(services.http_url, self._history, self._schedule.seed)
@@ -263,6 +267,7 @@ class Campaign:
                 services.parts[name].start()
         self._devices.start_all()
         self._mqtt.start_all()
+        self._workers.start_all()
         for name in services.names():
             # Nobody waits for the usage job: without it, nodes go on with even parts of each agreement.
             if name not in usage_faults.WORKERS:
@@ -297,6 +302,7 @@ class Campaign:
                 topics = merge(events, self._topics)
                 missing = [*self._missing(topics, told), *self._lacking(topics, events, told)]
                 missing += mqtt_rest.lacking(self._topics, self._mqtt_histories(), events, self._mqtt.wanted())
+                missing += undone(self._topics, events) if self._schedule.workers else ()
             except HistoryError as error:
                 missing = [f"history: {error}"]
             except _KAFKA_ERRORS as error:
@@ -304,18 +310,19 @@ class Campaign:
         took_s = None if missing else time.monotonic() - begin_s
         self._ledger.stop()
         self._history.write("end", connected=sorted([*self._devices.owed(), *self._mqtt.wanted()]))
-        ended = (*self._devices.ended(), *self._mqtt.ended())
+        ended = (*self._devices.ended(), *self._mqtt.ended(), *self._workers.ended())
         for name in (*ended, *(name for name in self._ended() if name not in usage_faults.WORKERS)):
             self._trouble.append(f"{name} ended by itself")
         counts = self._counts.close()
         dump = self._directory / "topics.jsonl"
         self._devices.stop()
+        self._workers.stop()
         with HistoryWriter(dump) as writer:
             for event in self._read():
                 writer.write(event)
         # Behind the dump: clean sessions' sets are forgotten soon after these have ended.
         self._mqtt.stop()
-        files = [*self._devices.histories(), *self._mqtt_histories()]
+        files = [*self._devices.histories(), *self._mqtt_histories(), *self._workers.histories()]
         files += [self._directory / f"{name}.jsonl" for name in ("wire", "topics")]
         history = read_histories(files)
         self._trouble += lost_updates(history, merge(history, self._topics))
@@ -409,6 +416,13 @@ class Campaign:
             self._devices.kill(target, step.arguments["wiped"])
         elif kind is FaultKind.MQTT_DEVICE_KILLED:
             self._mqtt.kill(target, step.arguments["wiped"])
+        elif kind is FaultKind.WORKER_KILLED:
+            worker = self._workers.workers[target]
+            (worker.leave if step.arguments["in_order"] else worker.kill)()
+        elif kind is FaultKind.WORKER_PAUSED:
+            self._workers.workers[target].freeze()
+        elif kind is FaultKind.WORKER_CUT:
+            self._workers.workers[target].cut(silent=step.arguments["silent"])
         elif kind is FaultKind.CLIENTS_CUT:
             for proxy in services.proxies_of(target):
                 proxy.cut()
@@ -454,6 +468,12 @@ class Campaign:
             self._devices.start(target)
         elif kind is FaultKind.MQTT_DEVICE_KILLED:
             self._mqtt.start(target)
+        elif kind is FaultKind.WORKER_KILLED:
+            self._workers.workers[target].start()
+        elif kind is FaultKind.WORKER_PAUSED:
+            self._workers.workers[target].thaw()
+        elif kind is FaultKind.WORKER_CUT:
+            self._workers.workers[target].heal()
         elif kind is FaultKind.CLIENTS_SILENT:
             for proxy in services.proxies_of(target):
                 proxy.heal()

@@ -173,6 +173,11 @@ def said(outcome: campaign.SeedOutcome) -> str:
             f"  of MQTT devices: {counted.mqtt_acknowledged} publishes acknowledged, told {counted.mqtt_told}, "
             f"{counted.mqtt_wakes} wakes judged"
         )
+    if counted.shared_begun:
+        lines.append(
+            f"  of shares: {counted.shared_begun} callbacks begun, {counted.shared_settled} settlements answered, "
+            f"{counted.dead_letters} dead letters"
+        )
     if outcome.hostile:
         lines.append(f"  {outcome.hostile}")
     if outcome.calm_s is None:

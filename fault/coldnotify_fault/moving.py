@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from coldnotify_checker import read_histories
 from coldnotify_checker.histories import Event, Killed, MissedTold, Published, Record, Send, Subscribe, Unsubscribe
@@ -67,9 +68,10 @@ def plan(
     """Returns a schedule of `seconds`, without faults of Kafka's, and of a switch in their middle, beside which there
     are calls alone. The rates are `schedule`'s.
     """
-    # MQTT devices are told offsets, which are the old topics' before the switch: the checker would mix them.
-    drawn = schedule(seed, seconds, kinds=KINDS, fault_every_s=fault_every_s, raw_devices=raw_devices, mqtt_devices=0)
-    calls = schedule(seed, seconds + _BESIDE_S, kinds=(), publishes_per_s=publishes_per_s)
+    # MQTT devices and workers are told offsets: the checker would mix the old topics' with those behind the switch.
+    left_out: dict[str, Any] = {"mqtt_devices": 0, "workers": False}
+    drawn = schedule(seed, seconds, kinds=KINDS, fault_every_s=fault_every_s, raw_devices=raw_devices, **left_out)
+    calls = schedule(seed, seconds + _BESIDE_S, kinds=(), publishes_per_s=publishes_per_s, workers=False)
     begin_s, end_s = seconds / 2, seconds / 2 + _BESIDE_S
     others = [one for one in drawn.steps if one.what not in (*_CALLS, *_LEFT_OUT)]
     steps = [one if one.at_s < begin_s else replace(one, at_s=one.at_s + _BESIDE_S) for one in others]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from coldnotify_fault import hostile_faults, linked_steps, mqtt_steps, usage_faults
+from coldnotify_fault import hostile_faults, linked_steps, mqtt_steps, usage_faults, work_steps
 from coldnotify_fault.channel_steps import Followed, draw_followed, draw_steps
 from coldnotify_fault.mqtt_steps import MQTT_DEVICES, ScheduledMqttDevice
 
@@ -102,6 +102,12 @@ class FaultKind(StrEnum):
     MQTT_DEVICE_KILLED = mqtt_steps.MQTT_KILLED
     """Power loss of half of the MQTT devices; some of them forget which filters they have."""
     LINKED_KILLED = linked_steps.LINKED_KILLED
+    WORKER_KILLED = work_steps.WORKER_KILLED
+    """kill -9 of a member of shares, or now and then its end in order."""
+    WORKER_PAUSED = work_steps.WORKER_PAUSED
+    """Shorter than its leases, or longer: then it wakes as one whose tasks others have."""
+    WORKER_CUT = work_steps.WORKER_CUT
+    """Its links to all gateways end, or go silent, while it works."""
 
 
 DRAWN_APART = frozenset(
@@ -112,6 +118,9 @@ DRAWN_APART = frozenset(
         FaultKind.HOSTILE_RECORDS,
         FaultKind.MQTT_DEVICE_KILLED,
         FaultKind.LINKED_KILLED,
+        FaultKind.WORKER_KILLED,
+        FaultKind.WORKER_PAUSED,
+        FaultKind.WORKER_CUT,
     }
 )
 """Drawn by themselves, at a pace of their own: no other fault waits for them."""
@@ -195,6 +204,8 @@ class CampaignSchedule:
     mqtt_devices: tuple[ScheduledMqttDevice, ...] = ()
     linked: tuple[ScheduledClient, ...] = ()
     """Those that share a connection with others of their device."""
+    workers: tuple[str, ...] = ()
+    """Processes of members of shares."""
 
     def form_of(self, device: int) -> str:
         """Returns the form of this device's clients: raw on the last ones, else of the library, and half of them
@@ -228,6 +239,7 @@ def schedule(
     kinds: Sequence[FaultKind] = tuple(FaultKind),
     raw_devices: int = RAW_DEVICES,
     mqtt_devices: int = MQTT_DEVICES,
+    workers: bool = True,
 ) -> CampaignSchedule:
     """Steps in order of time, for `seconds`; the rates are averages. Heals come within the time or up to 9 s after."""
     random = Random(f"{seed}/{seconds}/{fault_every_s}/{publishes_per_s}")
@@ -249,8 +261,13 @@ def schedule(
     clients = _draw_channels(Random(f"{seed}/{seconds}/channels"), seconds, clients, steps)
     mqtt = _draw_mqtt(Random(f"{seed}/{seconds}/mqtt"), seconds, mqtt_devices, kinds, steps)
     linked = _draw_linked(Random(f"{seed}/{seconds}/linked"), seconds, kinds, clients, steps)
+    if workers:
+        random = Random(f"{seed}/{seconds}/work")
+        steps += [ScheduledStep(*drawn) for drawn in work_steps.draw_tasks(random, seconds)]
+        steps += [ScheduledStep(*drawn) for drawn in work_steps.draw_faults(random, seconds, set(kinds))]
     in_order = tuple(sorted(steps, key=lambda step: step.at_s))
-    return CampaignSchedule(seed, seconds, brokers, clients, in_order, raw_devices, mqtt, linked)
+    names = work_steps.WORKERS if workers else ()
+    return CampaignSchedule(seed, seconds, brokers, clients, in_order, raw_devices, mqtt, linked, names)
 
 
 def _draw_clients(random: Random) -> tuple[ScheduledClient, ...]:

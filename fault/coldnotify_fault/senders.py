@@ -89,6 +89,7 @@ class Senders:
         publisher = f"sender-{name}"
         said = {field: one[field] for field in ("channel", "message", "payload", "to")}
         said |= {} if one["expires_at"] is None else {"expires_at": one["expires_at"]}
+        said |= {"key": one["key"]} if "key" in one else {}
         path = "stray" if stray else "kafka"
         self._history.write("send", publisher=publisher, id=one["id"], path=path, **said)
         answer = by(one)
@@ -107,6 +108,7 @@ class Senders:
                 to=one["to"],
                 expires_at=one["expires_at"],
                 priority=one["priority"],
+                key=one.get("key"),
             )
         except PublishError as error:
             return _Answer("unknown" if error.indeterminate else "failed")
@@ -115,7 +117,7 @@ class Senders:
     def _by_http(self, one: dict[str, Any]) -> _Answer:
         domain, group, channel = one["channel"].split("/", 2)
         said = {"payload": one["payload"], "id": one["message"]}
-        said |= {name: one[name] for name in ("to", "expires_at", "priority") if one[name]}
+        said |= {name: one[name] for name in ("to", "expires_at", "priority", "key") if one.get(name)}
         request = urllib.request.Request(
             f"{self._http_url}/v1/domains/{domain}/groups/{group}/channels/{quote(channel, safe='')}",
             data=json.dumps(said).encode(),
@@ -138,6 +140,7 @@ class Senders:
             to=tuple(one["to"]),
             expires_at=one["expires_at"],
             high_priority=check_priority(one["priority"]),
+            key=one.get("key", ""),
         )
         offset = self._raw.produce(
             topic_of(self._names, channel),

@@ -1,6 +1,6 @@
 """The schedule: the same for the same seed, all kinds of fault drawn, no target hit while it is down.
 
-Stands for: schedule, channel_steps, linked_steps
+Stands for: schedule, channel_steps, linked_steps, work_steps
 """
 
 import hashlib
@@ -25,6 +25,7 @@ from coldnotify_fault.schedule import (
     schedule,
     version_arguments,
 )
+from coldnotify_fault.work_steps import LEASE_S, SHARED, WORKERS, conduct
 
 OF_CHANNELS = ("subscribe", "unsubscribe", "send", "send_by_client", "film", "trim", "lose_log")
 
@@ -85,6 +86,10 @@ def is_of_mqtt(step: ScheduledStep) -> bool:
     return named or step.what.startswith("mqtt_") or step.target in MQTT_HOSTS
 
 
+def is_of_work(step: ScheduledStep) -> bool:
+    return step.target in WORKERS or step.arguments.get("channel") in SHARED
+
+
 def test_queries_and_descriptions_are_drawn() -> None:
     plan = schedule(1, 60)
     assert {step.what for step in plan.steps if is_of_queries(step)} == {
@@ -102,7 +107,7 @@ def test_a_recorded_seed_still_draws_the_same() -> None:
         # As it was before there were queries, channels, faults of the usage job, strangers, and MQTT devices: these are
         # drawn apart.
         clients = ", ".join(repr(client).partition(", queries=")[0] + ")" for client in plan.clients)
-        drawn_apart = (is_of_queries, is_of_the_usage_job, is_hostile, is_of_mqtt, is_of_linked)
+        drawn_apart = (is_of_queries, is_of_the_usage_job, is_hostile, is_of_mqtt, is_of_linked, is_of_work)
         steps = tuple(
             step
             for step in plan.steps
@@ -141,7 +146,8 @@ def test_no_target_is_hit_again_before_it_was_healed(brokers: int) -> None:
     for seed in range(50):
         down: set[str] = set()
         for step in schedule(seed, 60, brokers=brokers).steps:
-            if is_of_the_usage_job(step) or is_hostile(step) or is_of_mqtt(step) or is_of_linked(step):
+            apart = is_of_the_usage_job, is_hostile, is_of_mqtt, is_of_linked, is_of_work
+            if any(is_of(step) for is_of in apart):
                 continue  # no other fault waits for these
             if step.what == "fault":
                 assert step.target not in down, (seed, step)
@@ -208,6 +214,31 @@ def test_units_with_one_connection_for_several_groups_do_everything() -> None:
     assert {one.channel for client in plan.linked for one in client.channels} == set(PATTERNS)
     versions = [step.arguments["version"] for step in steps if step.what == "publish_by_client"]
     assert len(set(versions)) == len(versions)
+
+
+def test_work_is_drawn_with_all_that_befalls_workers() -> None:
+    plan = schedule(1, 60)
+    tasks = [step.arguments for step in plan.steps if step.what == "send" and is_of_work(step)]
+    assert {one["channel"] for one in tasks} == set(SHARED)
+    assert len({one["message"] for one in tasks}) < len(tasks), "some are sent again"
+    assert {one.get("key") for one in tasks} == {None, "a", "b", "c"}
+    assert any("expires_in_ms" in one for one in tasks)
+    faults = [step for step in plan.steps if step.target in WORKERS]
+    assert {step.arguments["kind"] for step in faults} == {"worker_killed", "worker_paused", "worker_cut"}
+    for worker in WORKERS:
+        whats = [step.what for step in faults if step.target == worker]
+        assert whats == ["fault", "heal"] * (len(whats) // 2), "one after the other"
+    without = schedule(1, 60, workers=False)
+    assert without.workers == ()
+    assert [step for step in plan.steps if not is_of_work(step)] == list(without.steps)
+
+
+def test_callbacks_go_in_each_way_and_the_same_in_each_process() -> None:
+    drawn = [conduct(f"t{number}", 0) for number in range(200)]
+    assert drawn == [conduct(f"t{number}", 0) for number in range(200)]
+    assert {one.ends for one in drawn} == {"returns", "done", "raises", "retries", "rejects"}
+    assert max(one.seconds for one in drawn) > LEASE_S, "some work for longer than a lease"
+    assert {conduct("t39", attempt).ends for attempt in range(10)} == {"raises"}, "one has no hope"
 
 
 def test_the_last_devices_have_raw_clients() -> None:
