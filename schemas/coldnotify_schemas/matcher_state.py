@@ -80,9 +80,9 @@ class StoredInterest(msgspec.Struct, frozen=True, omit_defaults=True):
     epoch: int = 0
     """The epoch of the log that the position belongs to."""
     options: int = 0
-    """For a filter: the byte of options as in SUBSCRIBE of MQTT 5.0."""
+    """For a filter, or a share of an MQTT client: the byte of options as in SUBSCRIBE of MQTT 5.0."""
     identifier: int = 0
-    """For a filter: its Subscription Identifier; 0: none."""
+    """For both: its Subscription Identifier; 0: none."""
     owed: bool = False
     """For a filter: the client has not acknowledged the answer to it."""
     missed: StoredMissed | None = None

@@ -14,6 +14,12 @@ EARLY = 0.05
 """Part of its length by which a lease ends sooner for its holder than for its owner: no two clocks run alike."""
 RETRY_S_MAX = 24 * 3_600
 """Limit on the delay of a retry."""
+KEPT_SHARES_MAX = 64
+"""Shares of one client whose set the service keeps: its gateway names them all in one Hold."""
+TOPIC_IS_AN_OBJECT = "share: the topic is an object's, and shares are of channels"
+"""Why an MQTT client is not registered for a share."""
+SHARES_NOT_SERVED = "share: shares are not served here yet"
+"""The same, where Kafka has no topic of shares or of channels."""
 DEAD_LETTERS_SUFFIX = ".dead"
 """Ends the name of a channel of dead letters, to which nobody else may send."""
 

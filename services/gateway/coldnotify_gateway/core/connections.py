@@ -180,7 +180,9 @@ class Connections:
         self.home_count -= connection.at_home
         connection.reach()
         connection.view.remove(connection, now_s)
-        return [self._requests.leave(connection, bye=bye)] if leave else []
+        if not leave:
+            return []
+        return [*self._requests.last_hold(connection, now_s), self._requests.leave(connection, bye=bye)]
 
     def close(
         self,

@@ -82,7 +82,7 @@ class FromMatcher:
             "stream_page": lambda session, item, now_s: pages.on_page(
                 session, session.channels, item.stream_page, now_s
             ),
-            "handed": lambda session, item, _now_s: self._on_handed(session, item.handed),
+            "handed": lambda session, item, now_s: self._on_handed(session, item.handed, now_s),
             "closed": lambda session, item, now_s: self._on_closed(session, item.closed, now_s),
             "there": lambda session, item, now_s: publishing.on_there(
                 session, item.there.ask, now_s, there=item.there.there
@@ -223,10 +223,12 @@ class FromMatcher:
             outputs += self._from_device.read(session, session.device, now_s)
         return outputs
 
-    def _on_handed(self, session: Identified, handed: Handed) -> list[Output]:
+    def _on_handed(self, session: Identified, handed: Handed, now_s: float) -> list[Output]:
         """Writes what a member of shares is handed, also if it is slow or behind: it has its prefetch, and no more."""
         if handed.HasField("leases"):
             session.quota.answered()
+        if session.device is not None:
+            return self._from_device.on_handed(session, handed, now_s)
         if not session.welcomed:
             return []
         return [Send(session.peer, encoding.handed(handed, session.dialect.encode))]

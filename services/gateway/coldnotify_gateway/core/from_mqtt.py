@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.filters import InvalidFilter, SharedFilter, check_filter
-from coldnotify_schemas.interests import filter_hash
-from coldnotify_schemas.internal_pb2 import Answered, Noted, Opened
+from coldnotify_schemas.filters import InvalidFilter, check_filter
+from coldnotify_schemas.internal_pb2 import Answered, Handed, Noted, Opened
 from coldnotify_schemas.mqtt.errors import MqttError, ProtocolViolation, UnsupportedProtocol
 from coldnotify_schemas.mqtt.packets import (
     ConnAck,
@@ -26,16 +25,19 @@ from coldnotify_schemas.mqtt.parsing import bare_pubacks
 from coldnotify_schemas.mqtt.properties import Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode, ReturnCode
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION, PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.share_names import SHARES_NOT_SERVED, TOPIC_IS_AN_OBJECT
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_IN_ORDER,
     CAPABILITY_NAMES,
     CAPABILITY_RAW,
+    KINDS_SHARES,
     Hello,
     Register,
     SyncChunk,
     Unregister,
 )
 
+from coldnotify_gateway.core.channels_stream import has_shares
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.device_publishing import DevicePublishing
 from coldnotify_gateway.core.from_client import FromClient
@@ -45,7 +47,15 @@ from coldnotify_gateway.core.mqtt.client_ids import DeviceHome, assigned_id, cli
 from coldnotify_gateway.core.mqtt.client_pace import ClientPace
 from coldnotify_gateway.core.mqtt.device import MqttSide, Request, SubscribeAsked
 from coldnotify_gateway.core.mqtt.device_wills import check_will
-from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, QOS_MAX, HeldFilter, of_interests, of_subscription
+from coldnotify_gateway.core.mqtt.held_filters import (
+    NO_FILTERS,
+    QOS_MAX,
+    HeldFilter,
+    hash_of,
+    of_interests,
+    of_subscription,
+)
+from coldnotify_gateway.core.mqtt.shared_filters import is_shared, why_not_shared
 from coldnotify_gateway.core.mqtt.topic_aliases import CLIENT_ALIASES_MAX
 from coldnotify_gateway.core.outputs import Finish, Output, PauseReading, Peer, Send
 from coldnotify_gateway.core.requests import RequestMaker
@@ -212,10 +222,17 @@ class FromDevice:
         device.begin(filters, f"{session.domain}/{session.group}")
         if present and kept.unreleased:
             device.received.begin(kept.unreleased)
-        outputs: list[Output] = [Send(session.peer, [device.encode(self._connack(device, present=present))])]
+        device.join_shares(now_s)
+        connack = self._connack(device, present=present, shares=bool(opened.kinds & KINDS_SHARES))
+        outputs: list[Output] = [Send(session.peer, [device.encode(connack)])]
+        outputs += self._requests.say_held(session, now_s)
         return outputs + self.read(session, device, now_s)
 
-    def _connack(self, device: MqttSide, *, present: bool) -> ConnAck:
+    def on_handed(self, session: Identified, handed: Handed, now_s: float) -> list[Output]:
+        """Tells a member of shares what it was handed."""
+        return self._to_device.on_handed(session, handed, now_s)
+
+    def _connack(self, device: MqttSide, *, present: bool, shares: bool = True) -> ConnAck:
         if not device.is_5:
             return ConnAck(present, ReturnCode.ACCEPTED)
         said = Properties(
@@ -224,7 +241,7 @@ class FromDevice:
             packet_bytes_max=self._limits.packet_bytes_max,
             assigned_client_id=device.assigned_id or None,
             server_keep_alive_s=device.keepalive_s if device.keepalive_is_ours else None,
-            shared_available=False,
+            shared_available=shares,
         )
         return ConnAck(present, properties=said)
 
@@ -250,7 +267,8 @@ class FromDevice:
             case Publish():
                 return self._publishes.on_publish(session, device, packet, now_s)
             case PubAck():
-                return self._to_device.acknowledge(session, (packet.packet_id,), now_s)
+                rejects = packet.reason >= ReasonCode.UNSPECIFIED_ERROR
+                return self._to_device.acknowledge(session, (packet.packet_id,), now_s, rejects=rejects)
             case Subscribe():
                 return self._on_subscribe(session, device, packet, now_s)
             case Unsubscribe():
@@ -281,22 +299,23 @@ class FromDevice:
             device.expire_after(expiry_s)
         if packet.reason is ReasonCode.SUCCESS:
             device.drop_will()
-        return [Finish(session.peer), *self._connections.remove(session, now_s)]
+        return [Finish(session.peer), *self._connections.remove(session, now_s, bye=True)]
 
     # --- subscribing
 
     def _on_subscribe(self, session: Identified, device: MqttSide, packet: Subscribe, now_s: float) -> list[Output]:
         identifiers = packet.properties.subscription_ids
         identifier = identifiers[0] if identifiers else 0
-        codes: dict[str, ReasonCode] = {}
         wanted: dict[str, HeldFilter] = {}
+        asking = SubscribeAsked(packet.packet_id, tuple(one.filter for one in packet.subscriptions), {})
         for one in packet.subscriptions:
-            codes[one.filter] = _code_of(
-                one.filter, min(one.qos, QOS_MAX), ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
-            )
-            if codes[one.filter] <= QOS_MAX:
+            refused = why_not_shared(one.filter, one.qos) if is_shared(one.filter) else None
+            if refused is not None:
+                asking.refuse(one.filter, refused.code, refused.words)
+            else:
+                asking.codes[one.filter] = _code_of(one.filter, min(one.qos, QOS_MAX))
+            if asking.codes[one.filter] <= QOS_MAX:
                 wanted[one.filter] = of_subscription(one, identifier)
-        asking = SubscribeAsked(packet.packet_id, tuple(one.filter for one in packet.subscriptions), codes)
         for part in _parts(list(wanted.values())):
             number = device.take_request()
             asking.open[number] = Request(Register(request=number, interests=[one.interest() for one in part]))
@@ -305,15 +324,16 @@ class FromDevice:
         return self._ask(session, device, asking, now_s)
 
     def _on_unsubscribe(self, session: Identified, device: MqttSide, packet: Unsubscribe, now_s: float) -> list[Output]:
-        codes = {one: _code_of(one, ReasonCode.SUCCESS, ReasonCode.TOPIC_FILTER_INVALID) for one in packet.filters}
+        codes = {one: _code_of(one, ReasonCode.SUCCESS) for one in packet.filters}
         gone = [one for one, code in codes.items() if code is ReasonCode.SUCCESS]
         asking = SubscribeAsked(packet.packet_id, packet.filters, codes, unsubscribes=True)
         for part in _parts(gone):
             number = device.take_request()
             asking.open[number] = Request(
-                unregister=Unregister(request=number, interests=[filter_hash(one) for one in part])
+                unregister=Unregister(request=number, interests=[hash_of(one) for one in part])
             )
         device.hold(device.filters.without(gone))
+        device.join_shares(now_s)
         return self._ask(session, device, asking, now_s)
 
     def _ask(self, session: Identified, device: MqttSide, asking: SubscribeAsked, now_s: float) -> list[Output]:
@@ -342,16 +362,20 @@ class FromDevice:
         asking = device.asked(answered.request)
         if asking is not None:
             request = asking.open.pop(answered.request)
-            refused = {one.interest for one in answered.refused}
+            refused = {one.interest: one.reason for one in answered.refused}
             there = set(answered.there)
             if request.register is not None:
                 device.begin_answers(one.text for one in request.register.interests)
-            for text in asking.codes:
-                if asking.unsubscribes and request.unregister is not None and filter_hash(text) in there:
+            for text, hash_ in [(one, hash_of(one)) for one, code in asking.codes.items() if code <= QOS_MAX]:
+                if asking.unsubscribes and request.unregister is not None and hash_ in there:
                     asking.codes[text] = ReasonCode.NO_SUBSCRIPTION_EXISTED
-                elif not asking.unsubscribes and filter_hash(text) in refused:
-                    asking.codes[text] = ReasonCode.QUOTA_EXCEEDED
+                elif not asking.unsubscribes and hash_ in refused:
+                    words = refused[hash_]
+                    asking.refuse(text, _REFUSALS.get(words, ReasonCode.QUOTA_EXCEEDED), words)
                     device.hold(device.filters.without([text]))
+            said = () if request.register is None else request.register.interests
+            device.join_shares(now_s, registered=has_shares(said))
+            outputs += self._requests.say_held(session, now_s)
             if not asking.open:
                 device.answered(asking)
                 outputs.append(Send(session.peer, [self._sub_answer(device, asking)]))
@@ -361,6 +385,10 @@ class FromDevice:
     @staticmethod
     def _sub_answer(device: MqttSide, asking: SubscribeAsked) -> Frame:
         kind = UnsubAck if asking.unsubscribes else SubAck
+        if asking.words and device.is_5 and device.wants_words:
+            said = Properties(reason_string=asking.words)
+            if device.fits(frame := device.encode(kind(asking.packet_id, asking.reasons, said))):
+                return frame
         return device.encode(kind(asking.packet_id, asking.reasons))
 
     def on_noted(self, session: Identified, noted: Noted, now_s: float) -> list[Output]:
@@ -399,6 +427,7 @@ class FromDevice:
             device.repeat_at(now_s + REPEAT_S)
             for asking in device.asking:
                 outputs += self._send_requests(session, asking.open.values(), now_s)
+        outputs += self._requests.say_held(session, now_s)
         outputs += self._publishes.on_due(session, device, now_s)
         if device.wake_s <= now_s and device.publishes.again_s <= now_s:
             outputs += self._publishes.again(session, device, now_s)
@@ -413,12 +442,19 @@ def _check_fits(device: MqttSide, answer: Frame) -> None:
         raise ProtocolViolation(words, ReasonCode.PACKET_TOO_LARGE)
 
 
-def _code_of(text: str, good: int, shared: ReasonCode) -> ReasonCode:
-    """Returns the code for a filter: `good`, if it is one, `shared` for a shared subscription."""
+_REFUSALS = {
+    TOPIC_IS_AN_OBJECT: ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED,
+    SHARES_NOT_SERVED: ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+}
+"""The codes for what the service refuses with these words; all else is a limit."""
+
+
+def _code_of(text: str, good: int) -> ReasonCode:
+    """Returns the code for a filter: `good`, if it is one."""
+    if is_shared(text):
+        return ReasonCode(good) if why_not_shared(text, 1) is None else ReasonCode.TOPIC_FILTER_INVALID
     try:
         check_filter(text)
-    except SharedFilter:
-        return shared
     except InvalidFilter:
         return ReasonCode.TOPIC_FILTER_INVALID
     return ReasonCode(good)

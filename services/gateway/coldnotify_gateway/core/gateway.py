@@ -94,7 +94,7 @@ class Gateway:
         )
         self._recovery = Recovery(self._connections, self._requests, limits, self.counters)
         self._from_client = FromClient(self._connections, self._requests, self._publishing)
-        to_device = ToDevice(self._recovery, self._from_client, self.counters)
+        to_device = ToDevice(self._recovery, self._from_client, self._requests, self.counters)
         self._to_device = to_device
         self._from_device = FromDevice(
             self._connections,

@@ -31,7 +31,7 @@ class Recovery:
         for session in list(view.sessions.values()):
             if session.slow:
                 session.doubt()
-                outputs += self._ask_leases(session)
+                outputs += self._ask_leases(session, now_s)
             else:
                 outputs += self.announce(session, now_s)
         return outputs
@@ -41,10 +41,14 @@ class Recovery:
         if session.opened and session.channels is not None and session.channels.behind:
             reason = "only the client knows how far its channels are"
             return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
-        return [self._requests.open(session, now_s), *self._ask_leases(session)]
+        return [self._requests.open(session, now_s), *self._ask_leases(session, now_s)]
 
-    def _ask_leases(self, session: Identified) -> list[Output]:
+    def _ask_leases(self, session: Identified, now_s: float) -> list[Output]:
         """Asks a member of shares for all that it holds: what it was handed, and does not name, is sent again."""
+        if session.device is not None:
+            if session.device.shares is not None:
+                session.device.shares.ask_all()
+            return self._requests.say_held(session, now_s)
         if not session.holds or not session.welcomed:
             return []
         return [Send(session.peer, [encoding.say_all(session.dialect.encode)])]
@@ -56,7 +60,7 @@ class Recovery:
             session.question.other_matcher()
             session.claim.other_matcher()
             session.other_matcher()
-            outputs += self._ask_leases(session)
+            outputs += self._ask_leases(session, now_s)
             if session.question.waits_since_s(now_s) > self._limits.wait_after_s:
                 outputs += self.again(session, now_s)
             elif session.opened and session.channels is not None and not session.channels.live:

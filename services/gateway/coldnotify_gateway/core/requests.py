@@ -39,6 +39,8 @@ from coldnotify_gateway.core.violation import Violation
 OfEpoch = tuple[int, int | None, list[tuple[int, int]]]
 """Acknowledgements of one epoch: the log, the epoch, and a pair of session number and acknowledged offset for each."""
 _NUMBER, _OFFSET = itemgetter(0), itemgetter(1)
+UNSENT_S = 1.0
+"""Time after which a Hold that could not be sent is tried again."""
 ACKS_MAX = 4096
 """Most sessions in one request: about 60 KiB, and a few milliseconds of the matcher's time."""
 
@@ -84,7 +86,7 @@ class RequestMaker:
             descriptions=session.descriptions,
             channels_in_order=session.channels_in_order,
             all_unsettled=session.all_unsettled and not session.opened,
-            shares=session.device is None,
+            shares=True,
             kept=None if session.device is None else session.device.kept(again=session.opened),
         )
         if channels is not None:
@@ -204,6 +206,24 @@ class RequestMaker:
             return [self._request(session, hold=hold)]
         self._counters.requests_dropped += 1
         return []
+
+    def say_held(self, session: Identified, now_s: float) -> list[Output]:
+        """Says what an MQTT device holds of shares, where something of that is due."""
+        shares = None if session.device is None else session.device.shares
+        if shares is None or not session.opened:
+            return []
+        hold = shares.hold(now_s)
+        outputs = [] if hold is None else self.hold(session, hold, now_s)
+        if hold is not None and not outputs:
+            shares.not_sent(hold, now_s + UNSENT_S)
+        self._timers.look_at(session, now_s)
+        return outputs
+
+    def last_hold(self, session: Identified, now_s: float) -> list[Output]:
+        """Says what an MQTT device whose session ends has settled."""
+        shares = None if session.device is None else session.device.shares
+        hold = None if shares is None or not session.opened else shares.last_hold(now_s)
+        return [] if hold is None else [self._request(session, hold=hold)]
 
     def check_chunk_index(self, index: int) -> None:
         """Raises Violation if the index of a SyncChunk exceeds the size of a set."""

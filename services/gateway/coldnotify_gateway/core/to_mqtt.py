@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from coldnotify_schemas.internal_pb2 import Entry, FanOut, Newest, Page
+from coldnotify_schemas.internal_pb2 import Entry, FanOut, Handed, Newest, Page
 from coldnotify_schemas.mqtt.kept_properties import decode_kept
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX, PingResp
@@ -14,12 +14,15 @@ from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.mqtt.deliveries import Due
 from coldnotify_gateway.core.mqtt.device import MqttSide
+from coldnotify_gateway.core.mqtt.device_shares import DeviceShares
 from coldnotify_gateway.core.mqtt.held_filters import QOS_MAX, HeldFilter, Manner, manner
 from coldnotify_gateway.core.mqtt.publish_frames import bare, missed_words, payload_of, publish_frame
+from coldnotify_gateway.core.mqtt.shared_filters import topic_of
 from coldnotify_gateway.core.mqtt.topic_aliases import NO_ALIAS, Alias
 from coldnotify_gateway.core.outputs import Output, Peer, Send, SendAll
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.recovery import Recovery
+from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.stream import CHANNELS, NONE, OBJECTS, Stream
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Frame
@@ -31,9 +34,10 @@ _Filters = Sequence[HeldFilter]
 class ToDevice:
     """Tells sessions of MQTT devices. Their sessions have a `device`."""
 
-    def __init__(self, recovery: Recovery, from_client: FromClient, counters: Counters) -> None:
+    def __init__(self, recovery: Recovery, from_client: FromClient, requests: RequestMaker, counters: Counters) -> None:
         self._recovery = recovery
         self._from_client = from_client
+        self._requests = requests
         self._counters = counters
         self._last_id = 0
         """The packet identifier of the last fan-out: all sessions that have it free get the same bytes."""
@@ -167,14 +171,65 @@ class ToDevice:
         if device.is_5 and missed.reason != EXPIRED:
             device.miss(missed.channel, missed_words(missed))
 
+    # --- tasks of shares
+
+    def on_handed(self, session: Identified, handed: Handed, now_s: float) -> list[Output]:
+        """Tells a member of shares what it was handed, also where it is slow, or behind."""
+        device = device_of(session)
+        shares = device.shares
+        if shares is None:
+            return []
+        if handed.HasField("leases"):
+            shares.answered(handed.leases)
+        for entry in handed.entries:
+            self._hand(device, shares, entry, now_s)
+        if device.socket_full:
+            return self._requests.say_held(session, now_s)
+        return self.go_on(session, now_s)
+
+    @staticmethod
+    def _hand(device: MqttSide, shares: DeviceShares, entry: Entry, now_s: float) -> None:
+        if entry.HasField("missed"):
+            missed = entry.missed
+            first = missed.after + 1 if missed.HasField("after") else 0
+            notice = shares.take(missed.channel, first, missed.hand_out)
+            if notice is not None:
+                if device.is_5:
+                    device.miss(missed.channel, missed_words(missed))
+                shares.settle(notice)
+            return
+        message = entry.message
+        lease = shares.take(message.channel, message.offset, message.hand_out)
+        filters = device.filters.named([message.channel])
+        if lease is None or not filters:
+            return
+        due = Due(
+            CHANNELS,
+            topic=topic_of(filters[0].text).channel,
+            payload=message.payload,
+            manner=manner(filters, retain=False),
+            missed=device.take_missed([message.channel]) if device.missed else (),
+            properties=entry.properties,
+            offset=message.offset,
+            lease=lease,
+            dup=message.attempts > 0,
+        )
+        device.deliveries.wait(_expiring(due, _left_ms(entry), now_s))
+
     # --- what devices acknowledge
 
-    def acknowledge(self, session: Identified, packet_ids: Iterable[int], now_s: float) -> list[Output]:
-        """Handles PUBACKs that came together."""
+    def acknowledge(
+        self, session: Identified, packet_ids: Iterable[int], now_s: float, *, rejects: bool = False
+    ) -> list[Output]:
+        """Handles PUBACKs that came together. `rejects`: with a reason that says that it is not taken."""
         device = device_of(session)
         deliveries = device.deliveries
         for packet_id in packet_ids:
             deliveries.acknowledge(packet_id)
+            if device.shares is not None:
+                device.shares.acknowledge(packet_id, rejects=rejects)
+        if device.shares is not None:
+            return self.go_on(session, now_s)
         if deliveries.waits or session.blocked or device.pings:
             return self.go_on(session, now_s)
         return self._settle(session, now_s)
@@ -191,17 +246,29 @@ class ToDevice:
         device = device_of(session)
         frames: list[Frame] = []
         for due, packet_id in device.deliveries.take(written=not device.socket_full):
+            lease, shares = due.lease, device.shares
+            if lease is not None and (shares is None or not shares.may_send(lease, now_s)):
+                device.deliveries.acknowledge(packet_id)
+                continue
             alias, protocol = device.alias_of(due.topic), protocol_of(device)
             left_ms = None if due.expires_s == NEVER_S else max(0, round((due.expires_s - now_s) * 1000))
+            if lease is not None and left_ms is not None:
+                left_ms = max(left_ms, 1)  # who holds it may finish it
             frame = publish_frame(due, packet_id, protocol, alias, left_ms)
             if not device.fits(frame):
                 alias, frame = NO_ALIAS, publish_frame(bare(due), packet_id, protocol, left_ms=left_ms)
             if device.fits(frame) and left_ms != 0:
                 device.told(alias)
                 frames.append(frame)
+                if lease is not None and shares is not None:
+                    shares.begin(lease, packet_id)
             elif packet_id:
                 device.deliveries.acknowledge(packet_id)
-        outputs: list[Output] = [Send(session.peer, frames)] if frames else []
+                if lease is not None and shares is not None:
+                    shares.reject(lease)
+        outputs = self._requests.say_held(session, now_s)  # what begins is said before it begins
+        if frames:
+            outputs.append(Send(session.peer, frames))
         outputs += self._settle(session, now_s)
         if session.blocked and not device.socket_full and device.deliveries.takes_again:
             session.drain()

@@ -7,7 +7,7 @@ from coldnotify_gateway.core.from_mqtt import CONNACK_S, PING_S, REPEAT_S, UNREA
 from coldnotify_gateway.core.mqtt.device import SUBSCRIBES_UNANSWERED_MAX
 from coldnotify_gateway.core.mqtt.device_publishes import AGAIN_S
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.interests import filter_hash
+from coldnotify_schemas.interests import filter_hash, share_hash, share_text
 from coldnotify_schemas.internal_pb2 import Closed, Described, Item, Opened
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
 from coldnotify_schemas.mqtt.packets import (
@@ -98,7 +98,9 @@ def test_connack_of_5_0_says_what_is_served(bench: MqttBench) -> None:
     said = wire.packet(ConnAck)
     assert not said.session_present
     properties = said.properties
-    assert (properties.receive_max, properties.qos_max, properties.shared_available) == (64, None, False)
+    assert (properties.receive_max, properties.qos_max, properties.shared_available) == (64, None, False), (
+        "as no kinds are said"
+    )
     assert properties.server_keep_alive_s == Limits().mqtt_keepalive_max_s
     assert properties.packet_bytes_max == Limits().frame_bytes_max
 
@@ -367,7 +369,7 @@ def test_a_subscribe_is_a_register_and_suback_its_answer(bench: MqttBench) -> No
     assert wire.packets() == []
     bench.inbox(answered(session, request))
     said = wire.packet(SubAck)
-    assert (said.packet_id, list(said.reasons)) == (77, [1, 0, 0x8F, 0x9E])
+    assert (said.packet_id, list(said.reasons)) == (77, [1, 0, 0x8F, 0x83])
     assert not session.device or set(session.device.filters.by_text) == {"a/+", "b"}
 
 
@@ -428,10 +430,14 @@ def test_unsuback_says_what_was_not_there(bench: MqttBench, protocol: ProtocolVe
     bench.subscribe(wire, session, "a")
     bench.send(wire, Unsubscribe(8, ("a", "b", "$share/x/a")))
     (request,) = bench.take_requests("unregister")
-    assert list(request.unregister.interests) == [filter_hash("a"), filter_hash("b")]
+    assert list(request.unregister.interests) == [
+        filter_hash("a"),
+        filter_hash("b"),
+        share_hash(share_text("x", "a")),
+    ]
     bench.inbox(answered(session, request, there=["b"]))
     said = wire.packet(UnsubAck)
-    assert list(said.reasons) == ([0, 0x11, 0x8F] if protocol is MQTT_5 else [])
+    assert list(said.reasons) == ([0, 0x11, 0] if protocol is MQTT_5 else [])
     assert session.device is not None
     assert len(session.device.filters) == 0
 

@@ -137,6 +137,8 @@ class PartitionState:
             return
         self.wills.end(client.key, session.gateway.id, session.number, will, client.filters.expiry_s)
         self.shares.pause(client)
+        if client.kept and client.shares:
+            self.shares.outlive(client, client.filters.expiry_s, self.steady_ms)
         stored = client.stored_offline_at
         missed = bool(client.queries) and (stored is None or self.members.missed(client, stored))
         missed |= client.kept and (client.cursor != stored or client in self.dirty_cursors)

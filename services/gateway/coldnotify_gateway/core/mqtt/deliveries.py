@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from coldnotify_schemas.mqtt.packets import PACKET_ID_MAX
 
+from coldnotify_gateway.core.mqtt.device_shares import DeviceLease
 from coldnotify_gateway.core.mqtt.held_filters import Manner
 from coldnotify_gateway.core.stream import NONE
 from coldnotify_gateway.core.timers import NEVER_S
@@ -51,6 +52,10 @@ class Due(NamedTuple):
     """NONE: nothing is sent."""
     expires_s: float = NEVER_S
     """The time by the core's clock at which it expires."""
+    lease: DeviceLease | None = None
+    """The lease of a task. It is in no row, as nothing else says how far a share is."""
+    dup: bool = False
+    """It may have been sent before."""
 
 
 @dataclass(slots=True, eq=False)
@@ -206,7 +211,10 @@ class Deliveries:
 
     def send(self, due: Due, packet_id: int) -> None:
         """Notes that a message was sent with this identifier; 0: with QoS 0, and the socket took it."""
-        entry = self.rows[due.place].sent(due, acknowledged=not packet_id)
+        if due.lease is None:
+            entry = self.rows[due.place].sent(due, acknowledged=not packet_id)
+        else:
+            entry = _Sent(NONE, 0, acknowledged=False)
         if packet_id:
             self._in_flight[packet_id] = entry
 

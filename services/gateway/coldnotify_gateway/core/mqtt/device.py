@@ -18,11 +18,13 @@ from coldnotify_schemas.mqtt.parsing import PacketBuffer
 from coldnotify_schemas.mqtt.properties import NO_PROPERTIES, Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.share_names import PREFETCH_MAX
 from coldnotify_schemas.wire_pb2 import Register, Unregister
 
 from coldnotify_gateway.core.mqtt import farewells
 from coldnotify_gateway.core.mqtt.deliveries import IN_FLIGHT_MAX, Deliveries
 from coldnotify_gateway.core.mqtt.device_publishes import DevicePublishes, PubackDue
+from coldnotify_gateway.core.mqtt.device_shares import PREFETCH_UNSAID, DeviceShares
 from coldnotify_gateway.core.mqtt.device_wills import said_will
 from coldnotify_gateway.core.mqtt.held_filters import NO_FILTERS, HeldFilter, HeldFilters
 from coldnotify_gateway.core.mqtt.received import ReceivedPublishes
@@ -58,8 +60,15 @@ class SubscribeAsked:
     codes: dict[str, ReasonCode]
     """By the filter: what is known of the answer."""
     unsubscribes: bool = False
+    words: str = ""
+    """Why a filter is refused, if one is; the first one's."""
     open: dict[int, Request] = field(default_factory=dict)
     """The requests without an answer, by number."""
+
+    def refuse(self, text: str, code: ReasonCode, words: str) -> None:
+        """Notes that a filter is refused."""
+        self.codes[text] = code
+        self.words = self.words or words
 
     @property
     def reasons(self) -> tuple[ReasonCode, ...]:
@@ -74,10 +83,12 @@ class MqttSide:
         "_aliases",
         "_answered",
         "_last_request",
+        "_prefetch",
         "_publishes",
         "_reason",
         "_received",
         "_rejected",
+        "_shares",
         "_told_aliases_max",
         "asking",
         "assigned_id",
@@ -136,6 +147,8 @@ class MqttSide:
         self.asking: list[SubscribeAsked] = []
         self._publishes: DevicePublishes | None = None
         self._received: ReceivedPublishes | None = None
+        self._shares: DeviceShares | None = None
+        self._prefetch = PREFETCH_UNSAID
         self.socket_full = False
         self.woken = False
         """Its first PINGREQ was answered, or is waiting."""
@@ -181,6 +194,18 @@ class MqttSide:
         return self._received is not None
 
     @property
+    def shares(self) -> DeviceShares | None:
+        """Returns what it holds of shares; None: it is a member of none, and was not."""
+        return self._shares
+
+    def join_shares(self, now_s: float, *, registered: bool = False) -> None:
+        """Notes the shares among its filters. `registered`: the service has just said that it knows one of them."""
+        if self._shares is None and self.filters.shares:
+            self._shares = DeviceShares(self._prefetch)
+        if self._shares is not None:
+            self._shares.join(self.filters.shares, now_s, registered=registered)
+
+    @property
     def reads(self) -> bool:
         """Returns true if more of its packets may be handled: not too many of them wait for an answer."""
         own = self._publishes
@@ -197,7 +222,8 @@ class MqttSide:
         """Returns the time of its next timed work."""
         again_s = NEVER_S if self._publishes is None else self._publishes.again_s
         held_s = NEVER_S if self._received is None else self._received.repeat_s
-        return min(self.due_s, self.repeat_s, self.ping_due_s, again_s, held_s)
+        shares_s = NEVER_S if self._shares is None else self._shares.wake_s
+        return min(self.due_s, self.repeat_s, self.ping_due_s, again_s, held_s, shares_s)
 
     @property
     def silence_s(self) -> float:
@@ -221,6 +247,7 @@ class MqttSide:
             self.expiry_s = 0 if connect.clean_start else EXPIRES_NEVER_S
             self.keepalive_s = connect.keep_alive_s
         self.deliveries = Deliveries(said.receive_max or IN_FLIGHT_MAX)
+        self._prefetch = min(said.receive_max or PREFETCH_UNSAID, PREFETCH_MAX)
         if (will := connect.will) is not None:
             self.will = said_will(will, doubled=doubles)
 

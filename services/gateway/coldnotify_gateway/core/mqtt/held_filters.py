@@ -9,9 +9,11 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from coldnotify_schemas.filters import FilterTrie, can_be_said, fits, no_local_in, qos_in, retain_as_published_in
-from coldnotify_schemas.interests import filter_hash
+from coldnotify_schemas.interests import filter_hash, share_hash, share_text
 from coldnotify_schemas.mqtt.packets import TopicSubscription
-from coldnotify_schemas.wire_pb2 import INTEREST_FILTER, Interest
+from coldnotify_schemas.wire_pb2 import INTEREST_FILTER, INTEREST_SHARE, Interest
+
+from coldnotify_gateway.core.mqtt.shared_filters import is_shared, text_of, topic_of
 
 QOS_MAX = 1
 """The highest QoS that is granted."""
@@ -32,7 +34,7 @@ class HeldFilter(NamedTuple):
     @property
     def hash(self) -> int:
         """Returns the hash that names it in the service."""
-        return filter_hash(self.text)
+        return hash_of(self.text)
 
     @property
     def qos(self) -> int:
@@ -51,7 +53,15 @@ class HeldFilter(NamedTuple):
 
     def interest(self) -> Interest:
         """Returns it as it is registered."""
-        return Interest(kind=INTEREST_FILTER, text=self.text, options=self.options, identifier=self.identifier)
+        kind, share, text = INTEREST_FILTER, "", self.text
+        if is_shared(text):
+            kind, (share, text) = INTEREST_SHARE, topic_of(text)
+        return Interest(kind=kind, share=share, text=text, options=self.options, identifier=self.identifier)
+
+
+def hash_of(text: str) -> int:
+    """Returns the hash that names a checked filter in the service: of `$share/NAME/TOPIC` the share's."""
+    return share_hash(share_text(*topic_of(text))) if is_shared(text) else filter_hash(text)
 
 
 def of_subscription(asked: TopicSubscription, identifier: int) -> HeldFilter:
@@ -61,7 +71,12 @@ def of_subscription(asked: TopicSubscription, identifier: int) -> HeldFilter:
 
 def of_interests(interests: Iterable[Interest]) -> "HeldFilters":
     """Returns the filters of a set that the service has kept."""
-    return held(HeldFilter(one.text, one.options, one.identifier) for one in interests)
+    return held(
+        HeldFilter(
+            text_of(one.share, one.text) if one.kind == INTEREST_SHARE else one.text, one.options, one.identifier
+        )
+        for one in interests
+    )
 
 
 class Manner(NamedTuple):
@@ -86,11 +101,13 @@ def manner(filters: Iterable[HeldFilter], *, retain: bool, qos_max: int = QOS_MA
 class HeldFilters:
     """A list of filters. It never changes, because sessions share it: `held` makes another one."""
 
-    __slots__ = ("__weakref__", "_by_hash", "_last", "_last_fit", "_trie", "by_text", "digest")
+    __slots__ = ("__weakref__", "_by_hash", "_last", "_last_fit", "_trie", "by_text", "digest", "shares")
 
     def __init__(self, filters: tuple[HeldFilter, ...]) -> None:
         """`filters`: each text once."""
         self.by_text: Mapping[str, HeldFilter] = {one.text: one for one in filters}
+        self.shares = tuple(one.hash for one in filters if is_shared(one.text))
+        """Hashes of the shares among them."""
         self.digest = sum(one.hash for one in filters) % _MODULUS
         """The digest of the registered set."""
         self._trie: FilterTrie[HeldFilter] | None = None

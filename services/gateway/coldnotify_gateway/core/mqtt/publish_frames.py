@@ -34,7 +34,7 @@ def publish_frame(
     """Returns a PUBLISH. `packet_id`: 0 with QoS 0. `left_ms`: time until it expires; None: it does not."""
     qos, retain, identifiers = due.manner
     if protocol is not ProtocolVersion.MQTT_5:
-        packet = Publish(due.topic, due.payload, qos, retain, packet_id=packet_id or None)
+        packet = Publish(due.topic, due.payload, qos, retain, due.dup, packet_id or None)
         return Frame(encode(packet, protocol))
     kept = decode_kept(due.properties).properties
     properties = replace(
@@ -45,7 +45,7 @@ def publish_frame(
         message_expiry_s=None if left_ms is None else min(-(-left_ms // 1000), _EXPIRY_S_MAX),
     )
     topic = "" if alias.known else due.topic
-    packet = Publish(topic, due.payload, qos, retain, packet_id=packet_id or None, properties=properties)
+    packet = Publish(topic, due.payload, qos, retain, due.dup, packet_id or None, properties)
     return Frame(encode(packet, protocol))
 
 

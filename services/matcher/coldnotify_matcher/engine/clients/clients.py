@@ -292,12 +292,18 @@ class RegisteredClient:
         self.changed.add(channel.bucket)
 
     def register_share(
-        self, text: str, position: int, epoch: int, bucket_objects_max: int = BUCKET_OBJECTS_MAX
+        self,
+        text: str,
+        position: int,
+        epoch: int,
+        bucket_objects_max: int = BUCKET_OBJECTS_MAX,
+        options: int = 0,
+        identifier: int = 0,
     ) -> ClientShare:
         """Add one registration of a new share, in the first bucket with room."""
         index = self._bucket_with_room(bucket_objects_max)
         self.changed.add(index)
-        return self._put_share(text, position, epoch, index)
+        return self._put_share(ClientShare(self.group_key, text, position, epoch, index, options, identifier))
 
     def unregister_share(self, share: ClientShare) -> None:
         """Remove one registration of a share, which does not have this member any more."""
@@ -385,7 +391,8 @@ class RegisteredClient:
             if share_hash(one.text) in self.shares:
                 elsewhere = True
             else:
-                self._put_share(one.text, one.position, one.epoch, index)
+                place, said = (one.position, one.epoch), (one.options, one.identifier)
+                self._put_share(ClientShare(self.group_key, one.text, *place, index, *said))
         for stored in record.of_kind(Kind.FILTER):
             elsewhere |= not self._load_filter(stored, index)
         # A predecessor that died between two records of a step leaves an object in two buckets, if it had moved from
@@ -420,13 +427,12 @@ class RegisteredClient:
         self.digest = (self.digest + channel.hash) % MODULUS
         return channel
 
-    def _put_share(self, text: str, position: int, epoch: int, index: int) -> ClientShare:
+    def _put_share(self, share: ClientShare) -> ClientShare:
         if self.shares is NO_SHARES:
             self.shares = ByShare()
-        share = ClientShare(self.group_key, text, position, epoch, index)
         self.shares.add(share)
         self.tally.add_registrations(1)
-        self._bucket(index).add(share)
+        self._bucket(share.bucket).add(share)
         self.digest = (self.digest + share.hash) % MODULUS
         return share
 

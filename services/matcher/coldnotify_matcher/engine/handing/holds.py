@@ -27,8 +27,9 @@ class Holds:
             if share is None:
                 lost = [one.offset for one in said.messages if one.state not in (HELD_DONE, HELD_BACK)]
             else:
+                begun = client.kept and offset >= share.applied
                 lost = self._on_held(offset, client.name, share, said)
-                room -= self._note_presence(client.name, session, share, hold, said, room)
+                room -= self._note_presence(client.name, session, share, hold, said, room, begun=begun)
                 shares.look_at(share)
             if lost:
                 answer.lost.add(share=said.share, offsets=lost)
@@ -66,8 +67,13 @@ class Holds:
         hold: wire_pb2.Hold,
         said: wire_pb2.HeldShare,
         room: int,
+        *,
+        begun: bool,
     ) -> int:
-        """Note that a member is there, and has answered. Returns the number of messages that it may have at once."""
+        """Note that a member is there, and has answered. Returns the number of messages that it may have at once.
+
+        `begun`: what it has begun and does not name is told again, as its session is kept.
+        """
         shares, before = self._state.shares, share.present.get(name)
         if said.closed:
             shares.close(share, name)
@@ -82,5 +88,5 @@ class Holds:
         share.rule.hear(name, self._state.steady_ms)
         if hold.all:
             named = {(one.offset, one.hand_out) for one in said.messages}
-            share.rule.resend(name, named, self._state.steady_ms)
+            share.rule.resend(name, named, self._state.steady_ms, begun=begun)
         return prefetch

@@ -17,7 +17,7 @@ from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.shares.one_share import KnownShare, UnsentHandOut
 from coldnotify_matcher.engine.shares.share_reads import NotThere, is_ready, message_at, read_on
-from coldnotify_matcher.engine.shares.share_rule import DeadLetter
+from coldnotify_matcher.engine.shares.share_values import DeadLetter
 from coldnotify_matcher.engine.writing.client_records import null_of
 from coldnotify_matcher.engine.writing.outbox import EngineOutbox
 
@@ -192,6 +192,7 @@ class ShareSteps:
                 _fill_in(entry.message, message, to.hash)
                 entry.message.hand_out, entry.message.attempts = handed.number, handed.attempts
                 entry.message.hold = to.hold
+                entry.MergeFrom(_beside(message, self._state.expires_ms(now_ms)))
                 bytes_ += len(message.payload)
             told += 1
             del share.sends[offset]
@@ -254,6 +255,12 @@ class ShareSteps:
         topic = self._state.rules.topics.shares
         self._outbox.write(ProducedRecord(topic, self._state.partition, share.key.encode(), value))
         share.stored()
+
+
+def _beside(message: ChannelMessage, now_ms: int) -> internal_pb2.Entry:
+    """Returns what MQTT clients are told beside a message."""
+    left_ms = None if message.expires_at is None else max(0, message.expires_at - now_ms)
+    return internal_pb2.Entry(properties=message.properties, expires_in_ms=left_ms)
 
 
 def _fill_in(said: wire_pb2.Message, message: ChannelMessage, hash_: int) -> None:

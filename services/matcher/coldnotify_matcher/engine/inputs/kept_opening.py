@@ -11,6 +11,7 @@ from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.inputs.receiving import unreleased_of
 from coldnotify_matcher.engine.inputs.registering.filter_registering import FilterRegistering
+from coldnotify_matcher.engine.inputs.registering.share_registering import ShareRegistering
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
@@ -35,6 +36,7 @@ class KeptOpening:
     def __init__(self, state: PartitionState, filters: FilterRegistering) -> None:
         self._state = state
         self._filters = filters
+        self._shares = ShareRegistering(state)
 
     def has_expired(self, client: RegisteredClient, *, displaced: bool, now_ms: int) -> bool:
         """Returns true if the client's set has ended, and is not forgotten yet. `displaced`: its session ends now."""
@@ -65,6 +67,7 @@ class KeptOpening:
         if not present and (ended or not known):
             session.begins_anew()
             if not replayed:
+                self._shares.unregister(offset, client, list(client.shares))
                 self._filters.unregister(offset, client, session, list(client.filters))
                 state.unreleased.drop_all(client, offset)
                 client.place(state.position - 1)
@@ -99,10 +102,11 @@ class KeptOpening:
                 answers.owe(one.hash)
 
     def said(self, client: RegisteredClient, session: EngineSession) -> internal_pb2.KeptSet:
-        """Returns what is kept, for the gateway."""
+        """Returns what is kept, for the gateway. One that knows no shares would take them for filters."""
+        shares = client.shares.values() if session.shares else ()
         return internal_pb2.KeptSet(
             present=session.was_present,
-            filters=(one.said() for one in client.filters.values()),
+            filters=[*(one.said() for one in client.filters.values()), *(one.said() for one in shares)],
             complete=client.cursor if client.cursor >= 0 else None,
             unreleased=map(unreleased_of, client.filters.unreleased.values()),
         )

@@ -107,7 +107,7 @@ class Loading:
         if same_epoch:
             client.connect(session := EngineSession(gateway, record.session, Stream(cursor=record.cursor)))
             gateway.add(record.session, client.key)
-            if not client.filters and not client.filters.unreleased:
+            if not (client.filters or client.filters.unreleased or client.shares):
                 session.begins_anew()
             if record.digest not in (None, client.digest):
                 self._doubt(client, session)

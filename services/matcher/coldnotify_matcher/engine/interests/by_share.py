@@ -6,14 +6,37 @@ from collections.abc import Iterator
 from sys import intern
 
 from coldnotify_schemas.interests import Interest, Kind, share_hash, share_of
+from coldnotify_schemas.wire_pb2 import INTEREST_SHARE
+from coldnotify_schemas.wire_pb2 import Interest as SaidInterest
 
 
 class ClientShare:
     """One client's membership of one share."""
 
-    __slots__ = ("attributes", "bucket", "channel", "epoch", "hash", "key", "position", "share", "text")
+    __slots__ = (
+        "attributes",
+        "bucket",
+        "channel",
+        "epoch",
+        "hash",
+        "identifier",
+        "key",
+        "options",
+        "position",
+        "share",
+        "text",
+    )
 
-    def __init__(self, group_key: str, text: str, position: int, epoch: int, bucket: int) -> None:
+    def __init__(
+        self,
+        group_key: str,
+        text: str,
+        position: int,
+        epoch: int,
+        bucket: int,
+        options: int = 0,
+        identifier: int = 0,
+    ) -> None:
         self.text = intern(text)
         """`share_text` of the share, its channel and attributes."""
         self.share, channel, attributes = share_of(text)
@@ -29,6 +52,26 @@ class ClientShare:
         """Epoch of the log that the position belongs to."""
         self.bucket = bucket
         """Number of the bucket that contains it."""
+        self.options, self.identifier = options, identifier
+        """As of a filter, for a client whose set is kept."""
+
+    def said(self) -> SaidInterest:
+        """Returns it as a client whose set is kept has registered it."""
+        _, channel, _ = share_of(self.text)
+        return SaidInterest(
+            kind=INTEREST_SHARE,
+            text=channel,
+            share=self.share,
+            attributes=self.attributes,
+            options=self.options,
+            identifier=self.identifier,
+        )
+
+    def asked(self, options: int, identifier: int) -> bool:
+        """Take over what its client says of it now. Returns true if that is another option or identifier."""
+        same = (options, identifier) == (self.options, self.identifier)
+        self.options, self.identifier = options, identifier
+        return not same
 
 
 class ByShare(dict[int, ClientShare]):

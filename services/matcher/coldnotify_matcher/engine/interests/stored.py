@@ -36,7 +36,8 @@ def bucket_record(
             interests.append(StoredInterest(Kind.CHANNEL, one.text, one.position, one.epoch))
         elif isinstance(one, ClientShare):
             shares = True
-            interests.append(StoredInterest(Kind.SHARE, one.text, one.position, one.epoch))
+            place, said = (one.position, one.epoch), (one.options, one.identifier)
+            interests.append(StoredInterest(Kind.SHARE, one.text, *place, *said))
         elif isinstance(one, RegisteredFilter):
             filters = True
             place, said = (one.position, one.epoch), (one.options, one.identifier)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas import wire_pb2
+from coldnotify_schemas.share_names import LEASE_S_MAX
 
 from coldnotify_matcher.engine.interests.by_share import ClientShare
 from coldnotify_matcher.engine.shares.one_share import Definition, KnownShare, Present
@@ -115,6 +116,12 @@ class KnownShares:
         """Note that a client's session is over: it is handed nothing, and keeps what it holds."""
         for share in self.of_client(client):
             self.close(share, client.name)
+
+    def outlive(self, client: RegisteredClient, expiry_s: int, steady_ms: int) -> None:
+        """Have what a client holds stay its until its kept set expires: it may come back for it."""
+        for share in self.of_client(client):
+            share.rule.outlive(client.name, min(expiry_s, LEASE_S_MAX) * 1_000, steady_ms)
+            self.due[share] = None
 
     def arrive(self, share: KnownShare, name: str, present: Present) -> None:
         """Note that a member's session has said all that it holds."""

@@ -12,7 +12,8 @@ from coldnotify_schemas.share_state import SHARE_FORMAT, ShareRecord
 from coldnotify_matcher.engine.channel_logs.channel_log import BlockWaiter
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.interests.by_channel import channel_mark
-from coldnotify_matcher.engine.shares.share_rule import HandOut, ShareRule
+from coldnotify_matcher.engine.shares.share_rule import ShareRule
+from coldnotify_matcher.engine.shares.share_values import HandOut
 
 NUMBERS_OF_A_LOG = 1_000_000
 """Another log begins with so much higher numbers of hand-outs: what is held of the former one has lower ones."""

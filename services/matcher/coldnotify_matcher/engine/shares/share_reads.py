@@ -6,7 +6,7 @@ from coldnotify_streams.core.partition_turns import Spent
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.shares.one_share import KnownShare
-from coldnotify_matcher.engine.shares.share_rule import SharedMessage
+from coldnotify_matcher.engine.shares.share_values import SharedMessage
 
 AT_ONCE = 128
 """Messages that are looked up in the tail at once."""

@@ -13,6 +13,7 @@ its message; (offset, number) names a *lease*. Each message above the base that 
 | HELD, BEGUN | `settle`                                      | settled                                          |
 | HELD, BEGUN | `give_back`; `expire`, once its time is over  | WAITS, or DYING if it had `attempts_max` attempts |
 | HELD, BEGUN | `reject`                                      | DYING                                            |
+| BEGUN  | `resend` to a member whose session is kept         | HELD, under the next number; or as `give_back`   |
 | DYING  | `bury`: its dead letter is durable                 | settled                                          |
 
 Nothing else ends a lease. The rule has no clock: `now_ms` is one that never jumps and never runs fast, and `expire` is
@@ -49,6 +50,7 @@ from coldnotify_schemas.share_state import (
 from coldnotify_schemas.wire_pb2 import EXPIRED, RETENTION
 
 from coldnotify_matcher.engine.shares.settled_runs import SettledRuns
+from coldnotify_matcher.engine.shares.share_values import DeadLetter, HandOut, Holding, SharedMessage
 
 ATTEMPTS_MAX = 10
 LOOKED_MAX = 10_000
@@ -78,59 +80,6 @@ class ShareBounds(NamedTuple):
 
 
 BOUNDS = ShareBounds()
-
-
-class SharedMessage(NamedTuple):
-    """A message of the share's channel, as the rule needs it."""
-
-    offset: int
-    key: str = ""
-    """Messages with one key are handed out in order; empty: it has none."""
-    expires_at: int | None = None
-    """Unix time in ms."""
-    published_ms: int = 0
-    """When the log took it (Unix time); 0: not known."""
-
-
-class DeadLetter(NamedTuple):
-    """A message that its share's members have failed with."""
-
-    offset: int
-    attempts: int
-    holder: str
-    """Its latest holder; empty: not known."""
-    rejected: bool
-    """True if its holder has rejected it; else it had too many attempts."""
-    reason: int = 0
-    """As in HandOut, as is the next one."""
-    through: int = -1
-
-
-class Holding(NamedTuple):
-    """A message that was handed out and is not settled."""
-
-    offset: int
-    number: int
-    attempts: int
-    state: HandOutState
-    member: str
-    """Its holder; empty: nobody has it."""
-    ends_ms: int
-    """The end of its lease; while it waits, the time from which on it may be handed out."""
-
-
-class HandOut(NamedTuple):
-    """One message, or a notice of what is missing, for one member."""
-
-    member: str
-    offset: int
-    number: int
-    attempts: int
-    """The attempts before this hand-out."""
-    reason: int = 0
-    """As in `wire.Reason`; 0: it is a message."""
-    through: int = -1
-    """For a notice: messages from `offset` up to this one may be missing."""
 
 
 class _Delivery:
@@ -191,6 +140,10 @@ class _Delivery:
 
     def extend(self, now_ms: int) -> None:
         self.ends_ms = max(self.ends_ms, now_ms + self.lease_ms)
+
+    def outlive(self, lease_ms: int, now_ms: int) -> None:
+        self.lease_ms = max(self.lease_ms, lease_ms)
+        self.extend(now_ms)
 
     def wait(self, due_ms: int, *, given_back: bool) -> None:
         self.state = HandOutState.WAITS
@@ -418,18 +371,40 @@ class ShareRule:
         if (known := self._members.get(member)) is not None:
             known.hear(now_ms)
 
-    def resend(self, member: str, named: Container[tuple[int, int]], now_ms: int) -> None:
+    def resend(self, member: str, named: Container[tuple[int, int]], now_ms: int, *, begun: bool = False) -> None:
         """Have what a member holds, has not begun, and does not name as (offset, number) handed out to it again: it was
         lost on the way. Each lease begins its time again, under its number.
 
         A lease whose callback has begun waits for its end: handed out again without an attempt, a message that kills
         its member's process would never die.
+
+        `begun`: its session is kept, so what it has begun is told again, as another hand-out: the next attempt.
         """
         for offset in sorted(self._in_hand.get(member, ())):
             delivery = self._deliveries[offset]
-            if delivery.state is HandOutState.HELD and (offset, delivery.number) not in named:
+            if (offset, delivery.number) in named:
+                continue
+            if delivery.state is HandOutState.HELD:
                 delivery.extend(now_ms)
                 self._again[offset] = None
+            elif begun:
+                self._lend_again(delivery, now_ms)
+
+    def _lend_again(self, delivery: _Delivery, now_ms: int) -> None:
+        """Hand out what a member has begun to it again."""
+        name = delivery.member
+        if delivery.gone or delivery.attempts >= self.bounds.attempts_max or name not in self._members:
+            self._end(delivery, self._as_of_ms, given_back=True)
+            return
+        self._let_go(delivery)
+        self._lend(delivery, name, self._members[name].lease_ms, now_ms)
+        self._again[delivery.offset] = None
+
+    def outlive(self, member: str, lease_ms: int, now_ms: int) -> None:
+        """Have what a member holds stay its for so long, at least, as its session is over, and its set is kept."""
+        for offset in self._in_hand.get(member, ()):
+            self._deliveries[offset].outlive(lease_ms, now_ms)
+            self._changed = True
 
     def count_in_hand(self, member: str) -> int:
         """Returns how much a member holds."""

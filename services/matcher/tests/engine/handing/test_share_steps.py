@@ -9,11 +9,13 @@ from coldnotify_matcher.engine.channel_logs import tail
 from coldnotify_matcher.engine.handing import share_steps
 from coldnotify_matcher.engine.handing.share_steps import FORGOTTEN_AFTER_MS
 from coldnotify_matcher.engine.inputs.registering import share_registering
+from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.shares.one_share import Definition
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.matcher_state import FORMAT_WITH_SHARES, RegistrationsRecord
 from coldnotify_schemas.records import REASON_HEADER
+from coldnotify_schemas.share_names import TOPIC_IS_AN_OBJECT
 from coldnotify_schemas.wire_pb2 import HELD_BACK, HELD_BEGUN, HELD_DONE, HELD_REJECTED, HELD_WAITS
 from coldnotify_testkit.channels_bench import TOPICS
 from coldnotify_testkit.engine_bench import PREFIX
@@ -476,3 +478,75 @@ def test_a_share_whose_record_is_lost_goes_on_from_its_members(bench: SharesBenc
 
     share = bench.engine.state.shares.by_key[f"{PREFIX}workers/{CHANNEL}"]
     assert (share.members, share.definition) == ({"a"}, Definition((), 0, 0))
+
+
+# --- members whose sets are kept here: MQTT clients
+
+
+def kept_member(bench: SharesBench, session: int, *, client: str = "device", channel: str = CHANNEL) -> None:
+    """An MQTT client opens a session, subscribes, and is there."""
+    kept = internal_pb2.Kept(expiry_s=3_600, protocol="mqtt 5.0")
+    bench.request(session, client, open=internal_pb2.Open(ask=1, shares=True, kept=kept))
+    one = wire_pb2.Interest(kind=wire_pb2.INTEREST_SHARE, share="workers", text=channel, options=1, identifier=3)
+    bench.request(session, client, register=wire_pb2.Register(request=1, interests=[one]))
+    bench.settle()
+    bench.hold(client, session=session, first=True)
+    bench.settle()
+
+
+def test_a_kept_client_joins_a_share_as_it_is_and_is_refused_for_an_object(
+    bench: SharesBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ObjectMap, "is_published", lambda _, key: key.endswith("/lamp"))
+    bench.join("a", session=1, attributes=["x"], since=wire_pb2.SINCE_BEGINNING)
+    bench.settle()
+    bench.take()
+    kept_member(bench, 2)
+    kept_member(bench, 3, client="other", channel="lamp")
+    said = [item.answered for item in bench.take() if item.HasField("answered")]
+    assert [[one.reason for one in answered.refused] for answered in said] == [[], [TOPIC_IS_AN_OBJECT]]
+    (share,) = bench.engine.state.shares
+    assert share.members == {"a", "device"}
+
+
+def test_a_kept_clients_lease_lasts_until_its_set_expires_and_it_is_handed_the_message_again(
+    bench: SharesBench,
+) -> None:
+    kept_member(bench, 1)
+    bench.begin("other", session=9)
+    offset = bench.send(CHANNEL)
+    bench.settle()
+    (handed,) = bench.handed(1)
+    assert (handed.offset, handed.hand_out, handed.attempts) == (offset, 1, 0)
+    bench.hold("device", session=1, number=2, held=[(offset, 1, HELD_BEGUN)])
+    bench.request(1, "device", leave=internal_pb2.Leave())
+    bench.settle()
+    for number in range(2, 14):
+        bench.passes(LEASE_MS // 3)
+        bench.hold("other", session=9, number=number, lease_s=LEASE_S)
+        bench.settle()
+    assert bench.handed(9) == []
+
+    bench.take()
+    bench.request(2, "device", open=internal_pb2.Open(ask=1, shares=True, kept=internal_pb2.Kept(expiry_s=3_600)))
+    bench.settle()
+    (opened,) = [item.opened for item in bench.take() if item.HasField("opened")]
+    (share,) = opened.kept.filters
+    assert (share.share, share.text, share.options, share.identifier) == ("workers", CHANNEL, 1, 3)
+    bench.hold("device", session=2, first=True)
+    bench.settle()
+    (again,) = bench.handed(2)
+    assert (again.offset, again.hand_out, again.attempts) == (offset, 2, 1)
+    bench.request(2, "device", leave=internal_pb2.Leave(bye=True))
+    bench.settle()
+    assert offsets(bench.handed(9)) == [offset]
+
+
+def test_a_set_that_is_not_kept_any_more_leaves_its_shares(bench: SharesBench) -> None:
+    kept_member(bench, 1)
+    bench.request(2, "device", open=internal_pb2.Open(ask=1, shares=True, kept=internal_pb2.Kept(clean=True)))
+    bench.settle()
+    (share,) = bench.engine.state.shares
+    assert not share.members
+    opened = [item.opened for item in bench.take() if item.HasField("opened")]
+    assert not opened[-1].kept.filters

@@ -2,6 +2,8 @@
 
 A world of members, requests and owners that die is drawn from a seed: members count their leases by their own clocks,
 frames are late or lost, and a new owner knows only the last durable table and handles requests again.
+
+Stands for: share_values
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +15,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from coldnotify_matcher.engine.shares import share_rule
-from coldnotify_matcher.engine.shares.share_rule import DeadLetter, HandOut, ShareBounds, SharedMessage, ShareRule
+from coldnotify_matcher.engine.shares.share_rule import ShareBounds, ShareRule
+from coldnotify_matcher.engine.shares.share_values import DeadLetter, HandOut, SharedMessage
 from coldnotify_matcher.state_records import UnreadableState, parse_share
 from coldnotify_schemas.share_state import SHARE_FORMAT, HandOutState, ShareRecord, ShareTable, StoredHandOut
 from coldnotify_schemas.wire_pb2 import EXPIRED, RETENTION
@@ -843,3 +846,41 @@ def is_found(seed: int) -> bool:
     except (AssertionError, UnreadableState):
         return True
     return False
+
+
+def test_a_kept_session_is_handed_again_what_it_has_begun_until_its_attempts_are_over() -> None:
+    rule = share(SharedMessage(0, "k"), SharedMessage(1, "k"), members="ab")
+    assert handed(rule) == [("a", 0, 1)]
+    for attempt in range(1, BOUNDS.attempts_max):
+        assert rule.begin("a", 0, attempt)
+        rule.resend("a", {(0, attempt)}, 5, begun=True)
+        assert handed(rule, 5) == [], "it is named"
+        rule.resend("a", (), 5, begun=True)
+        assert [(one.member, one.number, one.attempts) for one in rule.hand_out(5, 0)] == [("a", attempt + 1, attempt)]
+        assert not rule.settle("a", 0, attempt), "its latest hand-out alone settles it"
+    assert rule.begin("a", 0, BOUNDS.attempts_max)
+    rule.resend("a", (), 5, begun=True)
+    assert [one.offset for one in rule.dying()] == [0]
+    assert handed(rule, 5) == []
+
+
+def test_a_lease_outlives_its_session_as_long_as_the_set_is_kept_also_at_the_next_owner() -> None:
+    rule = share(SharedMessage(0), members="ab")
+    assert handed(rule) == [("a", 0, 1)]
+    rule.leave("a")
+    rule.outlive("a", 4 * LEASE_MS, 10)
+    rule.expire(4 * LEASE_MS)
+    assert rule.is_held("a", 0, 1)
+    for one in (again(rule, 10), rule):
+        one.expire(4 * LEASE_MS + 9)
+        assert one.is_held("a", 0, 1)
+        one.expire(4 * LEASE_MS + 10)
+        assert not one.is_held("a", 0, 1)
+
+
+def test_a_short_expiry_shortens_no_lease() -> None:
+    rule = share(SharedMessage(0))
+    assert handed(rule) == [("a", 0, 1)]
+    rule.outlive("a", 1, 10)
+    rule.expire(LEASE_MS - 1)
+    assert rule.is_held("a", 0, 1)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coldnotify_schemas import internal_pb2, wire_pb2
-from coldnotify_schemas.wire_pb2 import INTEREST_FILTER
+from coldnotify_schemas.wire_pb2 import INTEREST_FILTER, INTEREST_SHARE
 
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients import unsettled_registrations
@@ -113,9 +113,11 @@ class RegistrationRequests:
         self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open
     ) -> HelloOutcome:
         said = request.interests[:]
+        self._shares.unregister(offset, client, request.unregister_interests)
+        refused = self._shares.register(offset, client, shares_in(said))
         self._filters.unregister(offset, client, session, request.unregister_interests)
         outcome = self._filters.register(offset, client, session, filters_in(said))
-        return HelloOutcome([], [], [*outcome.refused, *_others_refused(request.register, said)], [])
+        return HelloOutcome([], [], [*refused, *outcome.refused, *_others_refused(request.register, said)], [])
 
     def on_said_in_hello(
         self, offset: int, client: RegisteredClient, request: internal_pb2.Open, outcome: HelloOutcome, now_ms: int
@@ -199,12 +201,15 @@ class RegistrationRequests:
         said = request.interests[:]
         if not session.was_present:
             client.filters.begin_anew()
+        shares = shares_in(said)
+        there = [hash_ for hash_ in hashes_of(shares) if hash_ in client.shares]
+        refused = self._shares.register(offset, client, shares)
         outcome = self._filters.register(offset, client, session, filters_in(said))
         answer = internal_pb2.Answered(
             session=session.number,
             request=request.request,
-            refused=[*outcome.refused, *_others_refused(request.objects, said)],
-            there=outcome.there,
+            refused=[*refused, *outcome.refused, *_others_refused(request.objects, said)],
+            there=[*outcome.there, *there],
             digest=client.digest,
             kinds=self._kinds(client, session),
             # Pages that are under way to it contain the answers, as for queries.
@@ -219,6 +224,7 @@ class RegistrationRequests:
         self._names.unregister(offset, client, session, request.objects)
         # A hash does not show its kind.
         self._queries.unregister(offset, client, request.interests)
+        shared = {hash_ for hash_ in request.interests if hash_ in client.shares}
         self._shares.unregister(offset, client, request.interests)
         if request.interests:
             self._channels.unregister(offset, client, session, request.interests)
@@ -231,7 +237,7 @@ class RegistrationRequests:
                     request=request.request,
                     unregistered=True,
                     digest=client.digest,
-                    there=absent,
+                    there=[hash_ for hash_ in absent if hash_ not in shared],
                 )
             )
         )
@@ -301,12 +307,14 @@ class RegistrationRequests:
         now_ms: int,
     ) -> None:
         """Take over a whole set of a client that keeps none: its gateway has it. It goes on at the session's place."""
-        filters = filters_in(said)
+        filters, shares = filters_in(said), shares_in(said)
+        self._shares.unregister(offset, client, client.shares.keys() - set(hashes_of(shares)))
+        refused = self._shares.register(offset, client, shares)
         self._filters.unregister(offset, client, session, client.filters.keys() - set(hashes_of(filters)))
         outcome = self._filters.register(offset, client, session, filters, restored=True)
         client.filters.make_whole()
         self._state.count("syncs")
-        refused = [*outcome.refused, *_others_refused(names, said)]
+        refused += [*outcome.refused, *_others_refused(names, said)]
         self._opened.tell(client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused)
         self._streams.begin(client, session, session.objects.cursor, (), now_ms)
 
@@ -319,8 +327,8 @@ class RegistrationRequests:
 
 def _others_refused(names: Iterable[str], said: Iterable[wire_pb2.Interest]) -> list[wire_pb2.Refusal]:
     """Returns refusals of what is no filter, for a client whose set is kept."""
-    reason = "only filters are registered in a set that the service keeps"
-    others = hashes_of(one for one in said if one.kind != INTEREST_FILTER)
+    reason = "only filters and shares are registered in a set that the service keeps"
+    others = hashes_of(one for one in said if one.kind not in (INTEREST_FILTER, INTEREST_SHARE))
     return [
         *(wire_pb2.Refusal(object=name, reason=reason) for name in names),
         *(wire_pb2.Refusal(interest=hash_, reason=reason) for hash_ in others),

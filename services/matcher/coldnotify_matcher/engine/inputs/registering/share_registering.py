@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.interests import share_hash, share_text
 from coldnotify_schemas.names import InvalidName
+from coldnotify_schemas.share_names import KEPT_SHARES_MAX, SHARES_NOT_SERVED, TOPIC_IS_AN_OBJECT
 from coldnotify_schemas.wire_pb2 import SINCE_POSITION
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
@@ -30,6 +31,8 @@ class ShareRegistering:
         state, log = self._state, self._state.log_of(client)
         refused: list[wire_pb2.Refusal] = []
         if log is None or not state.shares.offered:
+            if client.kept:  # it was offered no kinds, so it is told
+                refused += [_refusal(one, SHARES_NOT_SERVED) for one in said]
             return refused
         for one in said:
             hash_ = share_hash(share_text_of(one))
@@ -41,8 +44,10 @@ class ShareRegistering:
                     continue
                 begin = min(begin_of(log, client, one), log.position - 1)
                 text, room = share_text_of(one), state.rules.bucket_objects_max
-                registered = client.register_share(text, begin, log.epoch, room)
+                registered = client.register_share(text, begin, log.epoch, room, one.options, one.identifier)
                 state.count("shares_registered")
+            elif registered is not None and registered.asked(one.options, one.identifier):
+                client.changed.add(registered.bucket)
             if registered is not None:
                 share = state.shares.by_key.get(registered.key) or self._begin(log, registered.key, one, offset, client)
                 state.shares.join(share, client, _definition(one))
@@ -70,6 +75,11 @@ class ShareRegistering:
                     state.count("shares_unregistered")
         state.note_registrations(offset, client)
 
+    def _is_object(self, client: RegisteredClient, name: str) -> bool:
+        """Returns true if a name is that of a published object, and of no channel that ever had a message."""
+        key, log = f"{client.group_key}/{name}", self._state.log_of(client)
+        return bool(self._state.objects.is_published(key)) and (log is None or not log.last.knows(key))
+
     def _why_not(self, client: RegisteredClient, said: wire_pb2.Interest) -> str:
         """Returns the reason why the client cannot be registered for this; "": it can."""
         try:
@@ -84,10 +94,19 @@ class ShareRegistering:
             return f"share: at most {SHARES_MAX} shares of groups that are in one partition"
         if shares.members >= MEMBERS_MAX:
             return f"share: at most {MEMBERS_MAX} members of shares of groups that are in one partition"
-        if share is not None and (reason := _differs(share, _definition(said))):
+        if client.kept:
+            if len(client.shares) >= KEPT_SHARES_MAX:
+                return f"share: at most {KEPT_SHARES_MAX} shares of an MQTT client"
+            if share is None and self._is_object(client, said.text):
+                return TOPIC_IS_AN_OBJECT
+        elif share is not None and (reason := _differs(share, _definition(said))):
             return reason
         full = self._state.why_full(client, ALL_KINDS)
         return f"share: {full}" if full else ""
+
+
+def _refusal(said: wire_pb2.Interest, reason: str) -> wire_pb2.Refusal:
+    return wire_pb2.Refusal(interest=share_hash(share_text_of(said)), reason=reason)
 
 
 def _definition(said: wire_pb2.Interest) -> Definition:
