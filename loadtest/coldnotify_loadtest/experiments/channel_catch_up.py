@@ -96,10 +96,12 @@ def _told(bench: BenchRun) -> None:
         )
         beside.publish(_past(bench["warm_up_s"]))
         for minutes in bench["behind_min"]:
+            # Each group comes back to the same places of the log: how many blocks are read depends on them.
+            lags = [drawn.draw_behind(_lag(messages, minutes)) for _ in range(bench["clients"])]
             for percent, wants, group in groups:
                 some = wants[: _clients(bench, len(wants[0]), minutes)]
                 bench.progress.step(f"{len(some)} clients come back to {len(some[0])} channels after {minutes} min")
-                row = _come_back(server, drawn, minutes, some, group, beside)
+                row = {"behind_min": minutes, **_come_back(server, drawn, some, lags[: len(some)], group, beside)}
                 bench.rows.append({**identity(server), "percent": percent, **row})
 
 
@@ -158,13 +160,12 @@ def _past(seconds: float) -> Callable[[], bool]:
 def _come_back(
     server: ColdNotify,
     drawn: DrawnLog,
-    minutes: int,
     wants: Sequence[Sequence[int]],
+    lags: Sequence[int],
     devices: ReturningDevices,
     beside: _Beside,
 ) -> Row:
     without = beside.publish(_past(beside.without_s))
-    lags = [drawn.draw_behind(_lag(len(drawn), minutes)) for _ in wants]
     cursors = [len(drawn) - 1 - lag for lag in lags]
     read_bytes, blocks = _count(server, "block_bytes"), _count(server, "blocks_read")
     meter = Meter(server.roles())
@@ -173,7 +174,6 @@ def _come_back(
     back, used = devices.back(READY_S), meter.read()
     seconds = sorted(back.seconds)
     return {
-        "behind_min": minutes,
         "clients": len(wants),
         "wanted": len(wants[0]),
         "told": back.messages,
