@@ -73,8 +73,8 @@ class ChannelRequests:
         elif kept.channels_epoch == log.epoch:
             cursor = min(kept.channels_cursor, log.position - 1)
             lost = [hash_ for hash_, one in kept.items() if one.missed is not None]
-        elif kept.channels_epoch == NO_EPOCH:
-            cursor = log.position - 1
+        elif not kept:
+            cursor = log.position - 1  # it begins anew
         else:
             cursor, lost = log.log_start - 1, kept
             for one in kept.values():

@@ -9,7 +9,7 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import filter_hash
-from coldnotify_testkit.channels_bench import ChannelsBench, channel, text
+from coldnotify_testkit.channels_bench import TOPICS, ChannelsBench, channel, text
 from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, sessions_of
 
 HOUR_S = 3_600
@@ -330,6 +330,23 @@ def test_a_message_is_told_with_its_properties_and_what_is_left() -> None:
     assert [(one.properties, one.expires_in_ms) for one in entries] == [(b"\x00", 9_000), (b"", 0)]
     assert [one.HasField("expires_in_ms") for one in entries] == [True, False]
     assert bench.engine.state.counts["properties_passed_over"] == 2
+
+
+def test_a_lost_session_record_whose_requests_are_handled_again_costs_no_message() -> None:
+    bench = ChannelsBench()
+    bench.send("a", b"before")
+    listener = Listener(bench).connect().subscribe("a")
+    listener.leave()
+    bench.send("a", b"meanwhile")
+    bench.settle()
+    bench.stored[TOPICS.sessions].clear()
+    bench.requests_committed = 0
+    bench.take_over()
+    bench.settle()
+    listener.connect()
+    assert listener.present
+    assert [payload for _, payload in listener.heard] == [b"meanwhile"]
+    assert listener.missed == []
 
 
 def of_a_sleeper(away: int = 5) -> tuple[ChannelsBench, Listener]:
