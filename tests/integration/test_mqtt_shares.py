@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.request import Request
 
 import pytest
 from coldnotify import Connection, LeasedMessage, Notify, State
@@ -38,8 +39,9 @@ from coldnotify_schemas.mqtt.parsing import PacketBuffer
 from coldnotify_schemas.mqtt.properties import Properties
 from coldnotify_schemas.mqtt.reasons import ReasonCode
 from coldnotify_schemas.topics import TopicNames
+from coldnotify_testkit.fetching import FetchedAnswer, fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
-from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, group_of
+from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, group_of, records_of
 from coldnotify_testkit.paho_device import MQTT_3_1_1, MQTT_5, PahoDevice
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer
@@ -148,7 +150,7 @@ class Site:
     """A matcher and gateways."""
 
     def __init__(self, bootstrap: str, directory: Path, gateways: int, stack: ExitStack) -> None:
-        self._bootstrap, self._directory, self._stack = bootstrap, directory, stack
+        self.bootstrap, self._directory, self._stack = bootstrap, directory, stack
         self._log = directory / "matcher.log"
         self.tasks = Tasks(bootstrap)
         self.matcher = stack.enter_context(MatcherProcess(bootstrap, self._log))
@@ -159,9 +161,7 @@ class Site:
         """Another matcher takes over from a killed one."""
         self.matcher.kill()
         log = self._directory / "next.log"
-        self.matcher = self._stack.enter_context(
-            MatcherProcess(self._bootstrap, log, matcher_group=group_of(self._log))
-        )
+        self.matcher = self._stack.enter_context(MatcherProcess(self.bootstrap, log, matcher_group=group_of(self._log)))
         self.matcher.wait_serving()
 
     def port(self, place: int = 0) -> int:
@@ -178,6 +178,11 @@ class Site:
     def wait_settled(self) -> None:
         """Waits until the share has nothing left to do."""
         wait_for(lambda: not any(map(self.share().get, ("waiting", "held", "waiting_more"))), "all is settled")
+
+    def ask(self, method: str, path: str) -> FetchedAnswer:
+        """Asks the matcher."""
+        url = f"http://127.0.0.1:{self.matcher.http_port}/v1/domains/{DOMAIN}/groups/{GROUP}/channels/{path}"
+        return fetch(Request(url, method=method))
 
 
 SiteMaker = Callable[[int], Site]
@@ -420,3 +425,39 @@ def test_a_filter_that_is_no_share_of_a_channel_is_refused_with_its_reason(make_
     with Worker(site.port(), "old", protocol=ProtocolVersion.MQTT_3_1_1) as old:
         assert old.subscribe("$share/workers/lamp").reasons == (ReasonCode.UNSPECIFIED_ERROR,)
         assert old.subscribe(FILTER).reasons == (ReasonCode.GRANTED_QOS_1,)
+
+
+def test_a_share_is_forgotten_without_members_also_where_the_matcher_dies_and_its_dead_letters_stay(
+    make_site: SiteMaker,
+) -> None:
+    site, path = make_site(1), "tasks/shares/workers"
+    assert site.ask("DELETE", path).status == 404
+    with Worker(site.port(), "worker") as worker:
+        worker.subscribe(FILTER)
+        site.tasks.send("bad")
+        worker.settle(worker.task(), ReasonCode.UNSPECIFIED_ERROR)
+        site.wait_settled()
+        site.tasks.send("held")
+        task = worker.task()
+        shown = site.ask("GET", path).json()
+        (hand_out,) = shown["hand_outs"]
+        assert (hand_out["client"], hand_out["offset"]) == ("worker", shown["last"])
+        assert [one["client"] for one in shown["members_page"]["items"]] == ["worker"]
+        refused = site.ask("DELETE", path)
+        assert (refused.status, refused.json()["members"]) == (409, ["worker"])
+        worker.settle(task)
+        worker.send(Unsubscribe(7, (FILTER,)))
+        worker.read(UnsubAck)
+    answer = site.ask("DELETE", path)
+    assert (answer.status, answer.json()["outcome"]) == (200, "forgotten")
+    site.kill_matcher()
+    for method in ("DELETE", "GET"):
+        assert site.ask(method, path).status == 404
+    key = f"{DOMAIN}/{GROUP}/workers/tasks".encode()
+    stored = [value for one, value, _ in records_of(site.bootstrap, TOPICS.shares, PARTITION) if one == key]
+    assert [None, *stored][-1] is None, "a null, or nothing"
+    assert site.ask("GET", "tasks.workers.dead").json()["last"] is not None
+    with Worker(site.port(), "later") as later:
+        later.subscribe(FILTER)
+        site.tasks.send("new")
+        assert later.task().payload == b"new", "another share begins, with what is sent from here on"

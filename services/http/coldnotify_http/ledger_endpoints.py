@@ -37,6 +37,7 @@ def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
         web.get(f"{GROUP}/matrix", answered(ledger.passed_on)),
         web.get(f"{GROUP}/queries", answered(ledger.passed_on)),
         web.get(f"{GROUP}/channels", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/channels/{{channel:(?s:.+)}}/shares/{{share}}", answered(ledger.passed_on)),
         web.get(f"{GROUP}/channels/{{channel:(?s:.+)}}", answered(ledger.passed_on)),
         web.get(f"{GROUP}/objects", answered(ledger.objects)),
         web.get(f"{GROUP}/objects/{{object:(?s:.+)}}", answered(ledger.passed_on)),

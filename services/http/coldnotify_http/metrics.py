@@ -16,7 +16,13 @@ ABOVE_AGREEMENT = "above_agreement"
 """Refused because of the tenant's agreement: nothing is wrong with the service then."""
 _TRIED = (ACKNOWLEDGED, REFUSED, INDETERMINATE)
 DESCRIPTION = "description"
-CHANGES = {DESCRIPTION: (*_TRIED, CONFLICT, ABOVE_AGREEMENT), "disconnect": _TRIED, "forget": _TRIED}
+FORGET_SHARE = "forget_share"
+CHANGES = {
+    DESCRIPTION: (*_TRIED, CONFLICT, ABOVE_AGREEMENT),
+    "disconnect": _TRIED,
+    "forget": _TRIED,
+    FORGET_SHARE: _TRIED,
+}
 """Changes other than publishes, each with its outcomes."""
 
 
@@ -56,7 +62,7 @@ class Metrics:
             self.outcome_seconds.labels(outcome)
         self.changes = Counter(
             "coldnotify_http_changes",
-            "Changes other than publishes, by result: a description of an object, or disconnect or forget of a client.",
+            "Changes other than publishes, by result: of an object's description, a client, a share.",
             ["change", "outcome"],
             registry=registry,
         )

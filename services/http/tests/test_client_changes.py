@@ -118,3 +118,27 @@ async def test_a_name_that_is_none_is_refused_here() -> None:
         assert status == 400
         assert shown["field"] == "client"
         assert registry.get_sample_value("coldnotify_http_bad_requests_total") == 1
+
+
+SHARE = "/v1/domains/d/groups/g/channels/a%2Fb/shares/w"
+
+
+async def test_a_share_is_forgotten_or_refused_as_its_matcher_says_and_the_log_says_who_asked() -> None:
+    for answer, expected in (
+        (answering({"outcome": "forgotten"}), 200),
+        (answering({"error": "has members"}, 409), 409),
+    ):
+        async with node(NOT_MINE, answer, identity=OURS) as (url, _):
+            with capture_logs() as logs:
+                status, shown = await ask(url, "DELETE", f"{SHARE}?reason=a%20b")
+            assert (status, shown["method"], shown["raw"]) == (expected, "DELETE", f"{SHARE}?reason=a%20b")
+            (line,) = [one for one in logs if one["event"] == "share changed by an operator"]
+            assert [line[name] for name in ("change", "channel", "share", "by", "reason", "status")] == [
+                "forget_share", "a/b", "w", "ours", "a b", expected,
+            ]  # fmt: skip
+
+
+async def test_a_share_of_no_name_is_refused_here() -> None:
+    async with node(NOT_MINE) as (url, _):
+        status, shown = await ask(url, "DELETE", SHARE.replace("/w", "/w%20w"))
+        assert (status, shown["field"]) == (400, "share")

@@ -16,7 +16,7 @@ from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.partitioner import home_of
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PUBLISHES_UNANSWERED_MAX, REGISTRATIONS_MAX
 from coldnotify_schemas.records import LARGEST_PAYLOAD_BYTES, InvalidRecord
-from coldnotify_schemas.share_names import HELD_MAX, LEASE_S_MAX, LEASE_S_MIN, PREFETCH_MAX, RETRY_S_MAX
+from coldnotify_schemas.share_names import HELD_MAX, LEASE_S_MAX, LEASE_S_MIN, PREFETCH_MAX, RETRY_S_MAX, check_share
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.engine.inputs.operating import KINDS as OF_AN_OPERATOR
@@ -47,6 +47,10 @@ def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int
     kind = request.WhichOneof("body")
     if kind is None:
         raise UnreadableState("body: is missing, or of a kind that this release does not know")
+    if kind == "forget_share":
+        _check_home(request, partition, partitions)
+        _check_share(request.forget_share)
+        return request
     if kind in OF_AN_OPERATOR:
         _check_client(request, partition, partitions)
         reason = request.forget.reason if kind == "forget" else request.disconnect.reason
@@ -66,9 +70,23 @@ def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int
 
 
 def _check_client(request: internal_pb2.Request, partition: int, partitions: int) -> None:
+    _check_home(request, partition, partitions)
+    try:
+        check_name("client", request.client)
+    except InvalidName as error:
+        raise UnreadableState(str(error)) from None
+
+
+def _check_share(said: internal_pb2.ForgetShare) -> None:
+    try:
+        check_share(said.share, check_object(said.channel, "channel"))
+    except InvalidName as error:
+        raise UnreadableState(str(error)) from None
+
+
+def _check_home(request: internal_pb2.Request, partition: int, partitions: int) -> None:
     try:
         home = home_of(request.domain, request.group, partitions)
-        check_name("client", request.client)
     except InvalidName as error:
         raise UnreadableState(str(error)) from None
     if home != partition:

@@ -13,6 +13,7 @@ from coldnotify_schemas.internal_pb2 import (
     CheckDigest,
     Disconnect,
     Forget,
+    ForgetShare,
     IsThere,
     Leave,
     Open,
@@ -89,6 +90,7 @@ def test_a_will_that_cannot_be_published_is_no_request(wrong: Request, field: st
         request(beat=Beat(generation=generation_max(NOW_MS), serial=2**64 - 1), domain="", session=0),
         request(disconnect=Disconnect(reason="x" * REASON_CHARS_MAX), gateway=0, session=0),
         request(forget=Forget(reason="by hand"), gateway=0, session=0),
+        request(forget_share=ForgetShare(share="w", channel="a/b"), client="", gateway=0, session=0),
     ],
 )
 def test_what_gateways_and_operators_say_is_understood(fine: Request) -> None:
@@ -100,6 +102,9 @@ def test_what_gateways_and_operators_say_is_understood(fine: Request) -> None:
     [
         ("format", request(format=2)),
         ("client", request(forget=Forget(), client="@generation", gateway=0, session=0)),
+        ("share", request(forget_share=ForgetShare(share="a/b", channel="c"), client="", gateway=0, session=0)),
+        ("channel", request(forget_share=ForgetShare(share="w"), client="", gateway=0, session=0)),
+        ("group", request(forget_share=ForgetShare(share="w", channel="c"), client="", group="another")),
         ("group", request(disconnect=Disconnect(), group="another", gateway=0, session=0)),
         ("reason", request(forget=Forget(reason="x" * (REASON_CHARS_MAX + 1)), gateway=0, session=0)),
         ("body", Request(format=1, gateway=7)),

@@ -84,7 +84,8 @@ class Engine:
         self._paging = Paging(self.state, index)
         self.ahead = EvaluatedAhead(self.state)
         self._forgetting = Forgetting(self.state, self._outbox)
-        self.operating = Operating(self.state, self._forgetting)
+        self.shares = ShareSteps(self.state, self._outbox)
+        self.operating = Operating(self.state, self._forgetting, self.shares)
         self._describing = PatchRequests(self.state)
         self._requests = RequestHandler(
             self.state,
@@ -96,7 +97,6 @@ class Engine:
             self.history,
             self._describing,
         )
-        self.shares = ShareSteps(self.state, self._outbox)
         self._upkeep = Upkeep(self.state)
         self.inventory = Inventory(self.state)
 

@@ -9,6 +9,7 @@ from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.list_pages import page_request
 from coldnotify_common.http.web import error_response
 from coldnotify_schemas.names import check_object
+from coldnotify_schemas.share_names import check_share
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
@@ -30,11 +31,12 @@ _Subscribers = dict[str, list[tuple[RegisteredClient, ClientChannel]]]
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """Routes GET .../channels and .../channels/{channel}."""
+    """Routes GET .../channels, .../channels/{channel}, and .../channels/{channel}/shares/{share}."""
     channels = ChannelEndpoints(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
         web.get(f"{group}/channels", in_a_thread(channels.channels)),
+        web.get(f"{group}/channels/{{channel:(?s:.+)}}/shares/{{share}}", in_a_thread(channels.share)),
         web.get(f"{group}/channels/{{channel:(?s:.+)}}", in_a_thread(channels.channel)),
     ]
 
@@ -80,6 +82,23 @@ class ChannelEndpoints:
             "shares": shares,
         }
         return json_answer(shown)
+
+    def share(self, request: web.Request) -> web.Response:
+        """GET .../channels/{channel}/shares/{share}?limit&after: a share, and its members paged."""
+        name = check_object(request.match_info["channel"], "channel")
+        wanted = check_share(request.match_info["share"], name)
+        asked = page_request(request.query)
+        with self._look.served(request) as (prefix, partition):
+            log = _log(partition, prefix)
+            known = partition.engine.state.shares.of_channel(prefix + name)
+            share = next((one for one in known if one.name == wanted), None)
+            if share is None:
+                return error_response(404, f"share: {prefix}{name} has no share {wanted}")
+            names, next_ = first_of(share.members, asked)
+            members = {"items": [_show_member(share, one) for one in names], "next": next_}
+            last = None if log is None else log.last.known(prefix + name)
+            shown = {"channel": name, **_show_share(partition, share, log), "last": last}
+        return json_answer({**shown, "members_page": members})
 
     def _subscribers(self, partition: MatcherPartition, prefix: str, only: str | None = None) -> _Subscribers:
         """Returns subscribers by the channels' keys; `only`: for this one."""
@@ -134,6 +153,18 @@ def show_message(message: ChannelMessage) -> dict[str, Any]:
     }
 
 
+def _show_member(share: KnownShare, name: str) -> dict[str, Any]:
+    """Returns one member of a share."""
+    present = share.present.get(name)
+    return {
+        "client": name,
+        "present": present is not None,
+        "prefetch": None if present is None else present.prefetch,
+        "lease_s": None if present is None else present.lease_s,
+        "held": share.rule.count_in_hand(name),
+    }
+
+
 def _show_share(partition: MatcherPartition, share: KnownShare, log: ChannelLog | None) -> dict[str, Any]:
     """Returns one share of a channel: who holds what, for how long, and what waits."""
     rule, steady_ms = share.rule, partition.engine.state.steady_ms
@@ -155,6 +186,7 @@ def _show_share(partition: MatcherPartition, share: KnownShare, log: ChannelLog 
                 "state": one.state.name.lower(),
                 "attempts": one.attempts,
                 "hand_out": one.number,
+                "held_s": None if one.lent_ms is None else max(0, (steady_ms - one.lent_ms) // 1000),
                 "left_s": max(0, (one.ends_ms - steady_ms) // 1000),
             }
             for one in rule.holdings(HAND_OUTS_SHOWN_MAX)

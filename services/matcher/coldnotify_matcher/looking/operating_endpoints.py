@@ -1,4 +1,5 @@
-"""Requests of operators about a client over HTTP, at the matcher that serves it: end its session, or forget it.
+"""Requests of operators about a client over HTTP, at the matcher that serves it: end its session, or forget it; and
+about a share, to forget it.
 
 A matcher does neither at once. It writes the request to the log of all requests of the client and its gateway, and
 answers when it has handled it: `engine.inputs.operating` has the reasons. The owner of the partition at that time
@@ -17,7 +18,8 @@ from coldnotify_common.security.shared import Full, Shared
 from coldnotify_common.security.shares import share_of
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.internal_protocol import FORMAT
-from coldnotify_schemas.names import check_name
+from coldnotify_schemas.names import check_name, check_object
+from coldnotify_schemas.share_names import check_share
 
 from coldnotify_matcher.asked_writes import NotWritten
 from coldnotify_matcher.engine.inputs.operating import Operated
@@ -52,10 +54,15 @@ class ClientPatch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def routes(current: HasWorker, log: OperatingWrites) -> list[web.AbstractRouteDef]:
-    """Routes PATCH and DELETE of one client."""
+    """Routes PATCH and DELETE of one client, and DELETE of one share."""
     pages = OperatingEndpoints(current, log)
-    path = "/v1/domains/{domain}/groups/{group}/clients/{client}"
-    return [web.patch(path, pages.disconnect), web.delete(path, pages.forget)]
+    group = "/v1/domains/{domain}/groups/{group}"
+    path, share = f"{group}/clients/{{client}}", f"{group}/channels/{{channel:(?s:.+)}}/shares/{{share}}"
+    return [
+        web.patch(path, pages.disconnect),
+        web.delete(path, pages.forget),
+        web.delete(share, pages.forget_share),
+    ]
 
 
 def check_patch(body: bytes) -> None:
@@ -99,17 +106,47 @@ class OperatingEndpoints:
 
     async def _ask(self, request: web.Request, body: dict[str, object]) -> web.Response:
         domain, group, client = (check_name(one, request.match_info[one]) for one in ("domain", "group", "client"))
+        about = {"domain": domain, "group": group, "client": client}
+        done = await self._do(request, about, body, f"client: {domain}/{group}/{client}")
+        if isinstance(done, web.Response):
+            return done
+        said = FORGOTTEN if "forget" in body else DISCONNECTED if done.online else NOT_CONNECTED
+        return json_answer({**about, "outcome": said, "was_online": done.online, "was_registered": done.registered})
+
+    async def forget_share(self, request: web.Request) -> web.Response:
+        """DELETE .../channels/{channel}/shares/{share}?reason: keeps nothing of it; not while it has members."""
+        reason_of(request)  # the HTTP service notes it
+        domain, group = (check_name(one, request.match_info[one]) for one in ("domain", "group"))
+        channel = check_object(request.match_info["channel"], "channel")
+        share = check_share(request.match_info["share"], channel)
+        body: dict[str, object] = {"forget_share": internal_pb2.ForgetShare(share=share, channel=channel)}
+        words = f"share: {domain}/{group}/{channel} has no share {share}"
+        done = await self._do(request, {"domain": domain, "group": group}, body, words)
+        if isinstance(done, web.Response):
+            return done
+        if done.members:
+            words = f"share: {share} has {done.registered} members: {', '.join(done.members)}"
+            return error_response(409, words, outcome=NOT_DONE, members=list(done.members), count=done.registered)
+        about = {"domain": domain, "group": group, "channel": channel, "share": share}
+        return json_answer({**about, "outcome": FORGOTTEN})
+
+    async def _do(
+        self, request: web.Request, about: dict[str, str], body: dict[str, object], what: str
+    ) -> Operated | web.Response:
+        """Has a request handled. Returns its outcome, or the answer that there is nothing of the kind, or that it is
+        not known to be done."""
+        domain, group, client = about["domain"], about["group"], about.get("client", "")
         full = self._requests.take(domain)
         if full is not None:
             whose = " of this domain" if full is Full.OF_ONE else ""
-            return _unavailable(f"too many clients{whose} are being disconnected or forgotten", NOT_DONE)
+            return _unavailable(f"too many clients and shares{whose} are being changed", NOT_DONE)
         outcome = NOT_DONE
         try:
             async with asyncio.timeout(self._change_s):
-                partition, known = await asyncio.to_thread(self._served, request, client)
+                record = internal_pb2.Request(format=FORMAT, **about, **body)  # type: ignore[arg-type]
+                partition, known = await asyncio.to_thread(self._served, request, record)
                 if not known:
-                    return error_response(404, f"client: {domain}/{group}/{client} is not known")
-                record = internal_pb2.Request(format=FORMAT, domain=domain, group=group, client=client, **body)  # type: ignore[arg-type]
+                    return error_response(404, f"{what} is not known" if client else what)
                 outcome = MAY_BE_DONE
                 key = f"{domain}/{group}/{client}".encode()
                 offset = await self._log.write_request(partition.number, key, record.SerializeToString())
@@ -123,15 +160,16 @@ class OperatingEndpoints:
         finally:
             self._requests.give_back(domain)
         if not done.known:
-            return error_response(404, f"client: {domain}/{group}/{client} is not known any more")
-        said = FORGOTTEN if "forget" in body else DISCONNECTED if done.online else NOT_CONNECTED
-        about = {"domain": domain, "group": group, "client": client, "outcome": said}
-        return json_answer({**about, "was_online": done.online, "was_registered": done.registered})
+            return error_response(404, f"{what} is not known any more" if client else f"{what} any more")
+        return done
 
-    def _served(self, request: web.Request, client: str) -> tuple[MatcherPartition, bool]:
-        """Returns the partition, and whether it knows the client. Raises HTTPServiceUnavailable."""
+    def _served(self, request: web.Request, record: internal_pb2.Request) -> tuple[MatcherPartition, bool]:
+        """Returns the partition, and whether it knows the client, or the share. Raises HTTPServiceUnavailable."""
         with self._look.served(request) as (prefix, partition):
-            return partition, prefix + client in partition.engine.state.clients
+            state, said = partition.engine.state, record.forget_share
+            if not record.client:
+                return partition, f"{prefix}{said.share}/{said.channel}" in state.shares.by_key
+            return partition, prefix + record.client in state.clients
 
     async def _handled(self, partition: MatcherPartition, offset: int) -> Operated:
         """Returns the outcome of the request at this offset, once it is handled. Raises HTTPServiceUnavailable."""

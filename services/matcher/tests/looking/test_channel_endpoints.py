@@ -195,6 +195,31 @@ def test_a_share_with_what_is_in_whose_hands() -> None:
         "oldest_ms": bench.now_ms,
         "full": False,
         "hand_outs": [
-            {"offset": first, "client": "one", "state": "held", "attempts": 0, "hand_out": 1, "left_s": LEASE_S}
+            {
+                "offset": first,
+                "client": "one",
+                "state": "held",
+                "attempts": 0,
+                "hand_out": 1,
+                "held_s": 0,
+                "left_s": LEASE_S,
+            }
         ],
     }
+
+
+def test_one_share_with_its_members() -> None:
+    bench = SharesBench()
+    bench.begin("one", session=1, prefetch=3)
+    bench.join("other", session=2)
+    first = bench.send("tasks")
+    bench.settle()
+    with served(bench) as port:
+        share = look(port, "channels/tasks/shares/workers?limit=1")
+        rest = look(port, "channels/tasks/shares/workers?after=one")
+
+    assert (share["channel"], share["share"], share["last"], share["held"]) == ("tasks", "workers", first, 1)
+    one = {"client": "one", "present": True, "prefetch": 3, "lease_s": LEASE_S, "held": 1}
+    assert share["members_page"] == {"items": [one], "next": "one"}
+    other = {"client": "other", "present": False, "prefetch": None, "lease_s": None, "held": 0}
+    assert rest["members_page"] == {"items": [other], "next": None}

@@ -52,9 +52,16 @@ class Matcher:
         return offset if self.says_offsets else -1
 
     def ask(
-        self, method: str, client: str = "client-1", body: object = None, *, query: str = "", group: str = GROUP
+        self,
+        method: str,
+        client: str = "client-1",
+        body: object = None,
+        *,
+        query: str = "",
+        group: str = GROUP,
+        channels: bool = False,
     ) -> FetchedAnswer:
-        path = f"/v1/domains/{DOMAIN}/groups/{group}/clients/{client}{query}"
+        path = f"/v1/domains/{DOMAIN}/groups/{group}/{'channels' if channels else 'clients'}/{client}{query}"
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         return fetch(Request(f"http://127.0.0.1:{self.port}{path}", data, method=method))
 
@@ -65,8 +72,13 @@ def matcher() -> Iterator[Matcher]:
 
     one = Matcher()
     pages = OperatingEndpoints(one.current, one, change_s=5)
-    path = "/v1/domains/{domain}/groups/{group}/clients/{client}"
-    routes = [web.patch(path, pages.disconnect), web.delete(path, pages.forget)]
+    group = "/v1/domains/{domain}/groups/{group}"
+    path = f"{group}/clients/{{client}}"
+    routes = [
+        web.patch(path, pages.disconnect),
+        web.delete(path, pages.forget),
+        web.delete(f"{group}/channels/{{channel}}/shares/{{share}}", pages.forget_share),
+    ]
     with served_in_a_thread(routes) as port:
         one.port = port
         yield one
@@ -144,3 +156,9 @@ def test_who_loses_the_partition_meanwhile_says_that_it_may_be_done(matcher: Mat
     answer = matcher.ask("DELETE")
     assert (answer.status, answer.json()["outcome"]) == (503, "unknown: it may be done")
     assert "was given up meanwhile" in answer.json()["error"]
+
+
+def test_a_share_that_is_not_there_is_not_known(matcher: Matcher) -> None:
+    answer = matcher.ask("DELETE", "tasks/shares/workers", channels=True)
+    assert (answer.status, answer.json()["error"]) == (404, f"share: {PREFIX}tasks has no share workers")
+    assert matcher.bench.log.requests == []

@@ -1,4 +1,5 @@
-"""Operators' requests about a client, in the log: they end its session, or forget everything about it.
+"""Operators' requests about a client, in the log: they end its session, or forget everything about it; or about a
+share, which is forgotten if it has no members.
 
 They are handled in the order of the requests, as all others of a client and its gateway. So their order is decided,
 even if a successor handles requests again: an operator's request concerns the client as it was at that place. A client
@@ -7,18 +8,22 @@ are undone again.
 """
 
 from collections import deque
+from heapq import nsmallest
 from typing import NamedTuple
 
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.handing.share_steps import ShareSteps
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.upkeep.forgetting import Forgetting
 
+MEMBERS_NAMED_MAX = 100
+"""Members of a share that are named where it is not forgotten."""
 OPERATED_KEPT = 1_000
 """Outcomes of such requests that are kept, for those who wait for them: far more than there are under way."""
-KINDS = frozenset(("disconnect", "forget"))
+KINDS = frozenset(("disconnect", "forget", "forget_share"))
 """The requests of operators."""
 
 
@@ -33,19 +38,25 @@ class Operated(NamedTuple):
     """True if it had a session, which was ended."""
     registered: int
     """Number of its interests."""
+    members: tuple[str, ...] = ()
+    """Clients that are members of the share, which is not forgotten therefore; the first MEMBERS_NAMED_MAX."""
 
 
 class Operating:
     """Handles these requests."""
 
-    def __init__(self, state: PartitionState, forgetting: Forgetting) -> None:
+    def __init__(self, state: PartitionState, forgetting: Forgetting, shares: ShareSteps) -> None:
         self._state = state
         self._forgetting = forgetting
+        self._shares = shares
         self.done: deque[Operated] = deque(maxlen=OPERATED_KEPT)
         """The latest, in the order of their offsets."""
 
     def on_request(self, offset: int, key: str, request: internal_pb2.Request) -> None:
-        """Handle one of KINDS, about the client of this key."""
+        """Handle one of KINDS, about the client of this key, or about a share of its group."""
+        if request.HasField("forget_share"):
+            self._forget_share(offset, request)
+            return
         client = self._state.clients.get(key)
         if client is None or offset < max(client.session_applied, client.registrations_applied):
             # It was handled before, if at all: the client has come since.
@@ -58,6 +69,19 @@ class Operating:
         if forget:
             self._forgetting.forget(client)
             self._state.count("forgotten_by_operators")
+
+    def _forget_share(self, offset: int, request: internal_pb2.Request) -> None:
+        said = request.forget_share
+        share = self._state.shares.by_key.get(f"{request.domain}/{request.group}/{said.share}/{said.channel}")
+        if share is None or offset < share.applied:
+            # It was handled before, if at all: there is another share of this name.
+            self.done.append(Operated(offset, known=False, online=False, registered=0))
+            return
+        members = nsmallest(MEMBERS_NAMED_MAX, share.members)
+        self.done.append(Operated(offset, True, False, len(share.members), tuple(members)))
+        if not members:
+            self._shares.drop(share)
+            self._state.count("shares_forgotten")
 
     def outcome(self, offset: int) -> Operated | None:
         """Returns the outcome of the request at this offset; None: it was not handled, or is long past."""

@@ -102,6 +102,7 @@ class _Delivery:
         """The latest holder, also of what it gave back."""
         self.rejected = False
         self.lease_ms = 0
+        self.lent_ms: int | None = None
         self.ends_ms = 0
         """The end of its lease; while it waits, the time from which on it may be handed out."""
         self.reason = 0
@@ -126,7 +127,7 @@ class _Delivery:
         self.state = HandOutState.HELD
         self.number = max(self.number, self.numbers_from) + 1
         self.member = self.holder = member
-        self.lease_ms = lease_ms
+        self.lease_ms, self.lent_ms = lease_ms, now_ms
         self.ends_ms = now_ms + lease_ms
         return self.handed_out
 
@@ -733,7 +734,9 @@ class ShareRule:
         """Returns what was handed out and is not settled: the first ones, in order."""
         handed = (self._deliveries[offset] for offset in self._open if self._deliveries[offset].number)
         return [
-            Holding(one.offset, one.number, one.attempts, one.state, one.member if one.is_held else "", one.ends_ms)
+            Holding(one.offset, one.number, one.attempts, one.state, one.member, one.ends_ms, one.lent_ms)
+            if one.is_held
+            else Holding(one.offset, one.number, one.attempts, one.state, "", one.ends_ms)
             for one in islice(handed, count_max)
         ]
 

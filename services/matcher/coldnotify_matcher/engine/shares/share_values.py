@@ -42,6 +42,8 @@ class Holding(NamedTuple):
     """Its holder; empty: nobody has it."""
     ends_ms: int
     """The end of its lease; while it waits, the time from which on it may be handed out."""
+    lent_ms: int | None = None
+    """The time at which its holder was handed it; None: nobody has it, or a predecessor knew."""
 
 
 class HandOut(NamedTuple):

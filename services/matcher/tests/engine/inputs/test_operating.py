@@ -4,11 +4,24 @@ from typing import Any
 
 import pytest
 from coldnotify_matcher.engine.inputs.operating import Operated
+from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.internal_pb2 import Disconnect, Forget
+from coldnotify_schemas.internal_pb2 import Disconnect, Forget, ForgetShare, Request
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, EngineBench, closed, fan_outs, opened, pages, versions
+from coldnotify_testkit.engine_bench import (
+    DOMAIN,
+    GATEWAY,
+    GROUP,
+    PREFIX,
+    EngineBench,
+    closed,
+    fan_outs,
+    opened,
+    pages,
+    versions,
+)
+from coldnotify_testkit.shares_bench import CHANNEL, HASH, SHARE, SharesBench
 
 TOPICS = TopicNames()
 
@@ -187,3 +200,50 @@ def test_a_session_that_was_opened_behind_it_is_let_be(body: dict[str, Any]) -> 
     assert client.session.number == 2
     assert client.registered == 1
     assert (2, CloseCode.DISCONNECTED) not in closed(bench.told[GATEWAY].items)
+
+
+def forget_share(bench: SharesBench, share: str = SHARE) -> tuple[int, Operated]:
+    """An operator has a share forgotten: the request's offset, and the outcome."""
+    said = ForgetShare(share=share, channel=CHANNEL)
+    bench.requests.append(Request(format=1, domain=DOMAIN, group=GROUP, forget_share=said))
+    bench.settle()
+    offset = len(bench.requests) - 1
+    done = bench.engine.operating.outcome(offset)
+    assert done is not None
+    return offset, done
+
+
+def leave(bench: SharesBench, client: str, session: int) -> None:
+    """A member is one no more."""
+    bench.request(session, client, unregister=wire_pb2.Unregister(request=1, interests=[HASH]))
+    bench.settle()
+
+
+def test_a_share_is_forgotten_once_it_has_no_members() -> None:
+    bench = SharesBench()
+    bench.begin("b", session=1)
+    bench.begin("a", session=2)
+    _, refused = forget_share(bench)
+    assert (refused.known, refused.members, refused.registered) == (True, ("a", "b"), 2)
+    assert not forget_share(bench, "another")[1].known
+    assert bench.stored[TOPICS.shares]
+    leave(bench, "b", 1)
+    leave(bench, "a", 2)
+    _, done = forget_share(bench)
+    assert (done.known, done.members) == (True, ())
+    assert not bench.stored[TOPICS.shares], "its record is a null"
+    assert not forget_share(bench)[1].known
+
+
+def test_a_share_that_was_made_later_stays_when_a_request_is_handled_again() -> None:
+    bench = SharesBench()
+    bench.begin("a", session=1)
+    leave(bench, "a", 1)
+    offset, done = forget_share(bench)
+    assert done.known
+    bench.begin("a", session=2)
+    leave(bench, "a", 2)
+    bench.engine.operating.on_request(offset, "", bench.requests[offset])
+    bench.settle()
+    assert not bench.engine.operating.done[-1].known
+    assert bench.stored[TOPICS.shares]
