@@ -125,7 +125,7 @@ class ShareSteps:
         state, shares = self._state, self._state.shares
         log, steady_ms = self._log_of(share), state.steady_ms
         if log is not None and share.epoch != log.epoch:
-            share.begin_anew(log.epoch, log.log_start - 1)
+            share.begin_anew(log.epoch)
             state.count("shares_begun_anew")
         for offset in share.letters:  # the step that wrote them was taken
             share.rule.bury(offset)

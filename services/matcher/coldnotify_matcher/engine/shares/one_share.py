@@ -17,6 +17,7 @@ from coldnotify_matcher.engine.shares.share_values import HandOut
 
 NUMBERS_OF_A_LOG = 1_000_000
 """Another log begins with so much higher numbers of hand-outs: what is held of the former one has lower ones."""
+_BELOW_ALL = -1
 
 
 class Definition(NamedTuple):
@@ -116,11 +117,11 @@ class KnownShare(BlockWaiter):
         """Note that the block that it waits for has come."""
         self.waits_for = None
 
-    def begin_anew(self, epoch: int, base: int) -> None:
-        """Begin with another log: what is in hands belongs to the former one."""
+    def begin_anew(self, epoch: int) -> None:
+        """Begin with another log, below its first offset: what is in hands belongs to the former one."""
         self.epoch = epoch
         self.numbers_from += NUMBERS_OF_A_LOG
-        self.rule = ShareRule(base, numbers_from=self.numbers_from)
+        self.rule = ShareRule(_BELOW_ALL, numbers_from=self.numbers_from)
         for name, one in self.present.items():
             self.rule.join(name, one.prefetch, one.lease_s * 1_000)
         self.sends.clear()

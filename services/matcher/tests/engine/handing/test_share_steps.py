@@ -354,6 +354,23 @@ def test_a_log_that_was_made_anew_begins_with_other_numbers(bench: SharesBench) 
     assert (handed.payload, handed.hand_out) == (b"new", 1_000_001)
 
 
+def test_what_retention_removed_of_a_log_that_was_made_anew_is_missed_from_its_beginning_on(bench: SharesBench) -> None:
+    bench.begin("a", session=1)
+    bench.epoch += 1
+    bench.log.clear()
+    bench.end, bench.committed = 0, None
+    for _ in range(3):
+        bench.send("tasks")
+    bench.remove_below(2)
+    bench.take_over()
+    bench.begin("a", session=1, prefetch=5)
+    bench.settle()
+
+    missed, handed = bench.handed(1)
+    assert (missed.offset, missed.reason) == (0, wire_pb2.RETENTION)
+    assert handed.offset == 2
+
+
 def test_large_messages_go_in_several_steps(bench: SharesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_steps, "STEP_BYTES_MAX", 100)
     bench.begin("a", session=1, prefetch=10)
