@@ -289,6 +289,10 @@ class _OneShare:
                 times[place] = min(t, times.get(place, t))
         return times
 
+    def _may_repeat(self, message: _Message) -> bool:
+        """Returns true if it may repeat a record that is gone: nobody is handed it then."""
+        return message.unanswered and self._logs.trimmed_at(self._channel, 0) < NEVER
+
     def _is_missed(self, offset: int) -> bool:
         return any((-1 if one.after is None else one.after) < offset < one.before for one in self._missed)
 
@@ -306,7 +310,7 @@ class _OneShare:
             message = self._messages.get(place)
             if message is not None and message.expires_at is not None:
                 times.append(message.expires_at * 1_000)
-            if self._is_missed(place.offset):
+            if self._is_missed(place.offset) or (message is not None and self._may_repeat(message)):
                 times.append(0)
             found = self._closes[place] = min(times)
         return found
@@ -597,9 +601,9 @@ class _OneShare:
         to = message.sends[0].to if message.sends else []
         if to and set(to).isdisjoint(self._joined[0].attributes):
             return False
+        if self._may_repeat(message):
+            return False
         trimmed = self._logs.trimmed_at(self._channel, message.offset) < NEVER
-        if trimmed and message.unanswered:
-            return False  # it may repeat what is gone
         if self._joined[0].since == "oldest" and not trimmed:
             return True
         first = next((one for one in self._states if one.epoch == self._epochs[self._now]), None)

@@ -288,6 +288,25 @@ def test_messages_are_owed_as_missing_behind_retention() -> None:
     assert not desk.wrong()
 
 
+def test_a_repeat_of_a_record_that_is_gone_is_in_nobodys_way() -> None:
+    desk = at_work()
+    desk.settle("b", 3)
+    gone = desk.send("m4", "k")
+    desk.events = [one for one in desk.events if getattr(one, "offset", None) != gone or not isinstance(one, Published)]
+    desk.events.append(LogTrimmed(t=desk.tick(), topic=LOG, partition=0, offset=gone + 1))
+    desk.offset += 1
+    again: dict[str, Any] = {"channel": CHANNEL, "message": "m4", "payload": {"of": "m4"}, "key": "k"}
+    desk.events.append(Send(t=desk.tick(), publisher="p", id="again", **again))
+    desk.events.append(Published(t=desk.tick(), publisher="p", id="again", outcome="acknowledged", offset=desk.offset))
+    desk.record(CHANNEL, desk.offset, {"of": "m4"}, {"id": "m4", "key": "k"})
+    desk.events = [one for one in desk.events if not isinstance(one, Record) or (one.topic, one.offset) != (LOG, gone)]
+    desk.miss("c", gone, gone + 1, "retention")
+    desk.settled.append(desk.offset)
+    desk.do("a", desk.send("m5", "k"))
+    desk.end(starts=gone + 1)
+    assert not desk.wrong()
+
+
 def test_another_log_begins_with_other_offsets() -> None:
     desk = at_work()
     desk.events.append(TopicLost(t=desk.tick(), topic=LOG, begun=desk.t - 10))

@@ -10,11 +10,10 @@ WORKERS = ("worker-1", "worker-2", "worker-3")
 """Processes. Each one has a client in both groups."""
 SHARE = "crew"
 TASKS = "tasks"
-SHARED = ("camera.control/works/tasks", "camera.control/east/tasks")
-"""The channels whose messages are shared out. The first one's partition is its own, so retention takes nothing there;
-most of the second one's messages are removed before they are done."""
-LEASE_S = 4
-"""Shorter than most faults: so that leases end by their time, too."""
+SHARED = {"camera.control/works/tasks": 15, "camera.control/east/tasks": 4}
+"""The channels whose messages are shared out, with the length of their leases in seconds: the first one's are longer
+than a takeover, the second one's shorter than most faults. The first one's partition is its own, so retention takes
+nothing there; most of the second one's messages are removed before they are done."""
 PREFETCH = 2
 WORKER_KILLED, WORKER_PAUSED, WORKER_CUT = "worker_killed", "worker_paused", "worker_cut"
 _TASKS_PER_S = 1.5
@@ -31,9 +30,11 @@ _REST_S = 1.0
 _DURATION_S = {
     WORKER_KILLED: (0.1, 4.0),
     # Shorter than a lease, or longer: then another worker is handed what it had.
-    WORKER_PAUSED: (0.5, 2.5 * LEASE_S),
-    WORKER_CUT: (1.0, 2.5 * LEASE_S),
+    WORKER_PAUSED: (0.5, 10.0),
+    WORKER_CUT: (1.0, 10.0),
 }
+WORKS_S_MAX = 8.0
+_SLOW = 0.15
 _HOPELESS_EVERY = 40
 """So often a task's callbacks all fail."""
 
@@ -54,7 +55,7 @@ def conduct(message: str, attempts: int) -> Conduct:
     random = Random(f"{message}/{attempts}")
     if int(message[1:]) % _HOPELESS_EVERY == _HOPELESS_EVERY - 1:
         return Conduct(0.01, "raises")
-    seconds = random.uniform(1.0, LEASE_S + 1.0) if random.random() < 0.12 else random.uniform(0.0, 0.3)
+    seconds = random.uniform(1.0, WORKS_S_MAX) if random.random() < _SLOW else random.uniform(0.0, 0.3)
     ends = random.choices(("returns", "done", "raises", "retries", "rejects"), (12, 3, 2, 2, 1))[0]
     return Conduct(seconds, ends, random.randint(0, 2) if ends == "retries" else 0)
 
@@ -68,8 +69,9 @@ def draw_tasks(random: Random, seconds: float) -> Iterator[Drawn]:
             yield at_s, "send", random.choice(SENDERS), random.choice(sent[-5:])
             continue
         number += 1
+        channel = tuple(SHARED)[random.random() >= _OF_THE_FIRST]
         task: dict[str, Any] = {
-            "channel": SHARED[random.random() >= _OF_THE_FIRST], "message": f"t{number}", "payload": {"task": number},
+            "channel": channel, "message": f"t{number}", "payload": {"task": number},
             "to": [], "priority": None, "stray": False,
         }  # fmt: skip
         if random.random() < _KEYED:

@@ -132,15 +132,17 @@ def main() -> None:
     parser.add_argument("--gateway", action="append", required=True)
     parser.add_argument("--states", type=Path, required=True)
     parser.add_argument("--history", type=Path, required=True)
-    parser.add_argument("--lease-s", type=int, required=True)
+    parser.add_argument("--lease-s", type=int, default=0, help="of all; 0: as of SHARED")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(threadName)s %(levelname)s %(message)s")
     history = HistoryFile(arguments.history)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    names = [f"{channel.rpartition('/')[0]}/{arguments.name}" for channel in SHARED]
-    given = arguments.gateway, arguments.states, history, arguments.lease_s
-    workers = [SharedWorker(name, *given) for name in names]
+    given = arguments.gateway, arguments.states, history
+    workers = [
+        SharedWorker(f"{channel.rpartition('/')[0]}/{arguments.name}", *given, arguments.lease_s or lease_s)
+        for channel, lease_s in SHARED.items()
+    ]
     for worker in workers:
         worker.start()
     while not over.wait(_LOOK_S):

@@ -17,7 +17,7 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.proxy import HOST, Network, Proxy
 
 from coldnotify_fault.senders import right_partition, topic_of
-from coldnotify_fault.work_steps import LEASE_S, SHARE, SHARED
+from coldnotify_fault.work_steps import SHARE, SHARED
 
 _END_S = 15.0
 
@@ -96,9 +96,10 @@ class WorkerHosts:
     """All workers. Not for two threads at once."""
 
     def __init__(
-        self, directory: Path, names: Sequence[str], network: Network, gateways: Sequence[str], lease_s: int = LEASE_S
+        self, directory: Path, names: Sequence[str], network: Network, gateways: Sequence[str], lease_s: int = 0
     ) -> None:
-        """`directory` has one named `states`. Nothing is started yet. `gateways`: addresses of all clients' proxies."""
+        """`directory` has one named `states`. Nothing is started yet. `gateways`: addresses of all clients' proxies.
+        `lease_s`: 0: as each share has it."""
         self.workers: dict[str, WorkerProcess] = {}
         targets = [(host, int(port)) for host, _, port in (address.rpartition(":") for address in gateways)]
         for place, name in enumerate(names):

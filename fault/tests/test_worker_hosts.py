@@ -23,14 +23,14 @@ from coldnotify_checker.share_lines import (
     ShareSettling,
 )
 from coldnotify_fault.senders import right_partition
-from coldnotify_fault.work_steps import LEASE_S, PREFETCH, SHARE, SHARED, TASKS, conduct
+from coldnotify_fault.work_steps import PREFETCH, SHARE, SHARED, TASKS, conduct
 from coldnotify_fault.worker_hosts import WorkerHosts, undone
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.proxy import Network
 from coldnotify_testkit.waiting import wait_for
 
 NAMES = TopicNames()
-CHANNEL = SHARED[0]
+CHANNEL = next(iter(SHARED))
 DOMAIN, GROUP = CHANNEL.split("/")[:2]
 
 
@@ -65,7 +65,7 @@ class Hall:
 
 
 @contextmanager
-def hall(directory: Path, *names: str, lease_s: int = LEASE_S) -> Iterator[Hall]:
+def hall(directory: Path, *names: str, lease_s: int = 0) -> Iterator[Hall]:
     (directory / "states").mkdir()
     with FakeService() as service, Network() as network:
         workers = WorkerHosts(directory, names, network, [f"127.0.0.1:{service.port}"], lease_s)
