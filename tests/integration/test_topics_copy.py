@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from coldnotify import Message, Missed
+from coldnotify import LeasedMessage, Message, Missed
 from coldnotify.publisher import PublishError
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.arrival_versions import arrival_header
@@ -72,12 +72,25 @@ def test_all_moves_and_clients_go_on(bootstrap: str, tmp_path: Path) -> None:
             client.register("lamp").subscribe(told[group])
             client.channel("alarm", since="oldest").subscribe(messages[group].append, on_missed=missed[group].append)
             assert client.wait_caught_up(60)
+        worker, tasks = (
+            stack.enter_context(notify(old, "worker", tmp_path / "worker.json", group=GROUPS[0])),
+            list[bytes](),
+        )
+
+        def do(task: LeasedMessage) -> None:
+            task.done(60)
+            tasks.append(task.data)
+
+        worker.channel("tasks", share="workers", since="oldest").subscribe(do)
+        assert worker.wait_caught_up(60)
         with old.publisher() as publisher:
+            publisher.send(DOMAIN, GROUPS[0], "tasks", b"settled")
             for group in GROUPS:
                 publisher.publish(DOMAIN, group, "lamp", version=1, payload={"n": 1})
                 publisher.send(DOMAIN, group, "alarm", b"1")
         wait_for(lambda: all(told[group].newest("lamp") == 1 for group in GROUPS), "the first version")
         wait_for(lambda: all(messages[group] for group in GROUPS), "the first message")
+        wait_for(lambda: tasks == [b"settled"], "the first task is settled")
         with old.publisher() as publisher:
             publisher.publish(DOMAIN, GROUPS[0], "door", version=41)
         publish_by_arrival(bootstrap, OLD, 2, count=3)
@@ -101,11 +114,14 @@ def test_all_moves_and_clients_go_on(bootstrap: str, tmp_path: Path) -> None:
         publish_by_arrival(bootstrap, NEW, 5, count=1)
         wait_for(lambda: version_of_door(new) == 46, "and the next one is the next")
         with new.publisher() as publisher:
+            publisher.send(DOMAIN, GROUPS[0], "tasks", b"new")
             for group in GROUPS:
                 publisher.publish(DOMAIN, group, "lamp", version=3)
                 publisher.send(DOMAIN, group, "alarm", b"3")
         wait_for(lambda: all(told[group].newest("lamp") == 3 for group in GROUPS), "the version after the switch")
         wait_for(lambda: all(messages[group][-1].data == b"3" for group in GROUPS), "the message after the switch")
+        wait_for(lambda: len(tasks) == 3, "the share begins with all that is there")
+        assert tasks == [b"settled", b"settled", b"new"]
         done = coldnotify("rebalance", "--plan", "--seconds=1", http=new.report["http"])
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("5 partitions, 1 matcher: "), done.stdout

@@ -39,6 +39,7 @@ from coldnotify_testkit.drills.record_faults import (
     versions_are_below_the_newest,
 )
 from coldnotify_testkit.drills.scene import Fault
+from coldnotify_testkit.drills.share_faults import a_worker_stands_still_with_an_old_task
 from coldnotify_testkit.drills.tenant_faults import (
     a_tenant_floods,
     nobody_measures_tenants,
@@ -80,6 +81,7 @@ DRILLS: dict[Fault, set[str]] = {
     messages_are_removed_unread: {"MessagesMissed"},
     many_come_back_from_different_days: {"ChannelsCatchUpSlow"},
     a_log_is_damaged_on_disk: {"MessagesMissed"},
+    a_worker_stands_still_with_an_old_task: {"ShareWaitsLong"},
     loading_is_throttled: {"TakeoverSlow"},
     a_receiver_of_a_webhook_is_gone: {"WebhookSuspended"},
     a_matcher_hangs_and_is_replaced: {"PartitionServedTwice"},
@@ -88,7 +90,6 @@ DRILLS: dict[Fault, set[str]] = {
 }
 NOT_DRILLED = {
     "DiskNearlyFull": "takes a full disk; test_full_disk fills a small one",
-    "ShareWaitsLong": "takes more than an hour; the engine's tests have shares whose messages wait",
     "SourceBehind": "no source is in the scene; services/auto/tests/test_app.py has one that is away",
 }
 """Alerts that no fault here makes fire, and why. Their expressions are tested by themselves (`alerts_test.yml`)."""

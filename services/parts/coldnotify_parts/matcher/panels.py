@@ -131,6 +131,17 @@ DASHBOARD = (
             "clients served": rate('coldnotify_matcher_events_total{event="blocks_served"}'),
         },
     ),
+    PartPanel(
+        "Shares: messages that are not settled, and what becomes of them a second",
+        "short",
+        {
+            "{{state}}": "sum by (state) (coldnotify_matcher_share_messages)",
+            "handed out": rate('coldnotify_matcher_events_total{event="handed_out"}'),
+            "dead letters": rate('coldnotify_matcher_events_total{event="dead_letters"}'),
+            "leases lost": rate('coldnotify_matcher_events_total{event="leases_lost"}'),
+        },
+    ),
+    PartPanel("Shares: age of the oldest message", "s", {"{{instance}}": "coldnotify_matcher_share_oldest_seconds"}),
     PartPanel("Memory", "bytes", {"{{instance}}": 'process_resident_memory_bytes{job="matcher"}'}),
     PartPanel("CPU, cores", "short", {"{{instance}}": f'rate(process_cpu_seconds_total{{job="matcher"}}[{RANGE}])'}),
 )
