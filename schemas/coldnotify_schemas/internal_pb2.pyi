@@ -42,7 +42,7 @@ PAGE_ASK_ANEW: PageKind
 PAGE_AHEAD: PageKind
 
 class Request(_message.Message):
-    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "stream_catch_up", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "hold", "forget_share", "receive", "describe", "descriptions")
+    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "stream_catch_up", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "hold", "forget_share", "receive", "describe", "descriptions", "shares")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
     INBOX_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +70,7 @@ class Request(_message.Message):
     RECEIVE_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
     format: int
     gateway: int
     inbox: int
@@ -97,7 +98,8 @@ class Request(_message.Message):
     receive: Receive
     describe: Describe
     descriptions: bool
-    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., hold: _Optional[_Union[_wire_pb2.Hold, _Mapping]] = ..., forget_share: _Optional[_Union[ForgetShare, _Mapping]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., describe: _Optional[_Union[Describe, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
+    shares: bool
+    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., stream_catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., hold: _Optional[_Union[_wire_pb2.Hold, _Mapping]] = ..., forget_share: _Optional[_Union[ForgetShare, _Mapping]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., describe: _Optional[_Union[Describe, _Mapping]] = ..., descriptions: _Optional[bool] = ..., shares: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "interests", "unregister_interests", "streams", "never_opened", "descriptions", "channels_in_order", "all_unsettled", "shares", "kept")

@@ -386,6 +386,7 @@ class RequestMaker:
             receive=receive,
             describe=describe,
             descriptions=(register is not None or sync is not None) and session.descriptions,
+            shares=any(one is not None for one in (register, sync, check_digest)),
         )
         return self._produce(session.view, session.key, request)
 

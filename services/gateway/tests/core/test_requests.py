@@ -157,6 +157,20 @@ def test_the_matcher_hears_with_each_open_who_asks_for_descriptions(bench, capab
     assert bench.requests[-1].descriptions is asked
 
 
+def test_a_matcher_that_has_not_heard_of_a_session_hears_that_shares_are_handed_on(bench):
+    device = bench.opening(hello("a"))
+    assert bench.requests[-1].open.shares
+    bench.inbox(opened(1, 1), page(1, 1, last=True))
+    bench.say(device, register(1, "b"))
+    assert bench.requests[-1].shares
+    bench.say(device, unregister(2, "b"))
+    assert not bench.requests[-1].shares
+    unsynced = bench.opening(hello("b"))
+    bench.inbox(opened(2, 1, in_sync=False))
+    bench.say(unsynced, sync(0, last=True))
+    assert bench.requests[-1].shares
+
+
 @pytest.mark.parametrize(("before", "after"), [(KINDS_DESCRIPTIONS, 0), (0, KINDS_DESCRIPTIONS)])
 def test_a_session_ends_where_another_release_takes_over_that_tells_descriptions_otherwise(bench, before, after):
     """Its client would go on with descriptions that nobody told it."""

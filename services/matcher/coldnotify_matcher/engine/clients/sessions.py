@@ -73,6 +73,10 @@ class EngineSession:
         """Send its client descriptions of members from here on."""
         self.descriptions = True
 
+    def takes_hand_outs(self) -> None:
+        """Note that its gateway hands on what shares hand out."""
+        self.shares = True
+
     def agree(self) -> None:
         """Note that the digests are the same."""
         self.in_sync = True

@@ -25,7 +25,8 @@ class Holds:
             registered = client.shares.get(said.share)
             share = None if registered is None else shares.by_key.get(registered.key)
             if share is None:
-                lost = [one.offset for one in said.messages if one.state not in (HELD_DONE, HELD_BACK)]
+                # Also what it says it has done: that went to others when it left, or with its registration.
+                lost = [one.offset for one in said.messages if one.state != HELD_BACK]
             else:
                 begun = client.kept and offset >= share.applied
                 lost = self._on_held(offset, client.name, share, said)

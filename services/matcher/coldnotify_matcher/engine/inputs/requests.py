@@ -167,6 +167,8 @@ class RequestHandler:
         self._state.see(client, now_ms)
         if request.descriptions:
             session.wants_descriptions()
+        if request.shares:
+            session.takes_hand_outs()
         handler = self._of_session.get(kind)
         if handler is not None:
             handler(_Asked(offset, client, session, request, now_ms))

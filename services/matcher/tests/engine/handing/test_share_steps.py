@@ -16,7 +16,7 @@ from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.matcher_state import FORMAT_WITH_SHARES, RegistrationsRecord
 from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.share_names import TOPIC_IS_AN_OBJECT
-from coldnotify_schemas.wire_pb2 import HELD_BACK, HELD_BEGUN, HELD_DONE, HELD_REJECTED, HELD_WAITS
+from coldnotify_schemas.wire_pb2 import HELD_BACK, HELD_BEGUN, HELD_DONE, HELD_REJECTED, HELD_WAITS, INTEREST_SHARE
 from coldnotify_testkit.channels_bench import TOPICS
 from coldnotify_testkit.engine_bench import PREFIX
 from coldnotify_testkit.shares_bench import CHANNEL, HASH, LEASE_S, Handed, SharesBench
@@ -92,6 +92,21 @@ def test_nothing_of_shares_is_offered_without_their_topic_or_by_an_old_gateway(b
     (opened,) = [item.opened for item in bench.take() if item.HasField("opened")]
     assert not opened.kinds & wire_pb2.KINDS_SHARES
     assert not bench.stored[TOPICS.shares]
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_new_owner_offers_shares_to_whom_it_has_not_heard_of(bench: SharesBench, *, shares: bool) -> None:
+    """A gateway may pass on a Register before it knows of the takeover: then its session is not announced yet."""
+    bench.join("a", session=1)
+    bench.settle()
+    bench.take_over()
+    bench.take()
+    one = wire_pb2.Interest(kind=INTEREST_SHARE, share="others", text=CHANNEL)
+    bench.request(1, "a", register=wire_pb2.Register(request=1, interests=[one]), shares=shares)
+    bench.settle()
+
+    (answered,) = [item.answered for item in bench.take() if item.HasField("answered")]
+    assert bool(answered.kinds & wire_pb2.KINDS_SHARES) is shares
 
 
 # --- handing out
@@ -269,6 +284,20 @@ def test_an_unknown_hand_out_is_lost(bench: SharesBench) -> None:
     bench.settle()
 
     assert bench.leases(1)[1:] == [(2, [offset, offset + 5]), (3, [3])]
+
+
+def test_who_is_no_member_any_more_settles_nothing(bench: SharesBench) -> None:
+    """What it held was given back when it left: others are handed it."""
+    bench.begin("a", session=1)
+    offset = bench.send("tasks")
+    bench.settle()
+    bench.request(1, "a", unregister=wire_pb2.Unregister(request=1, interests=[HASH]))
+    bench.hold("a", session=1, number=2, held=[(offset, 1, HELD_DONE)])
+    bench.settle()
+
+    assert bench.leases(1)[1:] == [(2, [offset])]
+    bench.begin("b", session=2)
+    assert bench.handed(2) == [Handed(offset, 2, 0, 1, payload=b"x")]
 
 
 def test_keys_are_in_order_over_a_retry(bench: SharesBench) -> None:
