@@ -13,6 +13,7 @@ from coldnotify._core.driver import (
     AskDirectory,
     CallbackJob,
     CallCallbacks,
+    CallLost,
     ChannelJob,
     Close,
     Connect,
@@ -23,6 +24,7 @@ from coldnotify._core.driver import (
     Report,
     Save,
     SendBytes,
+    ShareJob,
     Tell,
 )
 from coldnotify._core.interests.interests import QueryInterest, channel_by, channels_by
@@ -514,6 +516,8 @@ class SimulatedClient(SimulatedProcess):
                     self._close(driver, reason, number)
                 case Report():
                     pass
+                case CallLost(lost):
+                    self._call_lost(lost)
                 case End():
                     self.trace.event("stopped", client=self.key)
                     self.world.on_stopped(self)
@@ -582,6 +586,9 @@ class SimulatedClient(SimulatedProcess):
             self.drive()
 
         self.later(self.random.uniform(0.001, 0.05), saved)
+
+    def _call_lost(self, job: ShareJob) -> None:
+        """For a member of shares."""
 
     def _call(self, driver: Driver, job: AnyJob) -> None:
         # Not as often as the library tries: it would park the object. Where others are told in between it may happen.

@@ -33,8 +33,10 @@ UnreadFrom = Callable[[str, int], int]
 def compact_state(kafka: Kafka, unread_from: UnreadFrom, *, at_rest: bool) -> None:
     """The topics of state. `at_rest`: all has been repaired, and no record is spared for that."""
     for partition in range(PARTITIONS):
-        for topic in (TOPICS.registrations, TOPICS.sessions):
+        for topic in (TOPICS.registrations, TOPICS.sessions, TOPICS.shares):
             log = kafka.log(topic, partition)
+            if not log.entries:
+                continue
             winners = merged_state(log)
             last = {entry.key: entry.value for entry in log.entries}
             unsafe = {key for key, value in last.items() if key and winners.get(key.decode(errors="replace")) != value}

@@ -151,6 +151,7 @@ SIZES = {
     TOPICS.rejected: 1,
     TOPICS.channels_1d: PARTITIONS,
     TOPICS.channels_state: PARTITIONS,
+    TOPICS.shares: PARTITIONS,
 }
 """Number of partitions of each topic. All domains have one log for their channels, the default."""
 
@@ -179,7 +180,7 @@ class Kafka:
 
     def recreate(self, name: str) -> None:
         """Deletes the topic, and creates it again: empty, with another id."""
-        self._made += 1
+        self._made += name != TOPICS.shares  # so that the others have the ids that they had without it
         self.topics[name] = SimulatedTopic(name, f"{name}#{self._made}", [PartitionLog() for _ in range(SIZES[name])])
 
     def committed_offset(self, topic: str, partition: int) -> tuple[int, str]:

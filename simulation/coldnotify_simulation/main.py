@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -73,6 +73,22 @@ _OF_SYNCS = {
 """Counters of a device that wakes by sync, and of frames that sessions were sent."""
 
 
+_OF_SHARES = {
+    "handed": "hand-outs",
+    "begun": "callbacks",
+    "settled": "answered as settled",
+    "settled in callbacks": "of these before their callback returned",
+    "lost": "lost leases",
+    "told lost": "told to a callback",
+    "keys judged": "keys judged",
+    "missed expired": "expired",
+    "missed retention": "removed",
+    "missed unreadable": "unreadable",
+    "dead letters": "dead letters",
+}
+"""What workers were handed, said and heard."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0: all promises held. 1: one was broken. 2: wrong use."""
     parser = argparse.ArgumentParser(prog="coldnotify_simulation", description=__doc__)
@@ -81,6 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", type=int, default=_TRACE_LINES, help="last lines of a failure's trace; 0: all")
     parser.add_argument("--meters", action="store_true", help="with MQTT devices")
     parser.add_argument("--conditions", action="store_true", help="with publishes that have a condition")
+    parser.add_argument("--shares", action="store_true", help="with workers that are members of shares")
     args = parser.parse_args(argv)
     seeds = _seeds(args.seeds)
     if seeds is None:
@@ -94,7 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         alone = args.jobs == 1 or len(seeds) == 1
         play_all = map if alone else stack.enter_context(ProcessPoolExecutor(args.jobs)).map
-        for found, counted in play_all(partial(_play_all, meters=args.meters, conditions=args.conditions), tasks):
+        drawn = {"meters": args.meters, "conditions": args.conditions, "shares": args.shares}
+        for found, counted in play_all(partial(_play_all, drawn=drawn), tasks):
             failures += found
             counts.update(counted)
     took_s = time.monotonic() - began_s
@@ -102,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(text)
     if failures:
         seed = int(failures[0].split()[1].rstrip(":"))
-        _print_trace(seed, args.trace, meters=args.meters, conditions=args.conditions)
+        _print_trace(seed, args.trace, drawn)
     print(
         f"{len(seeds)} schedules in {took_s:.1f} s ({len(seeds) / took_s * 60:.0f} a minute), "
         f"{len(failures)} broke a promise"
@@ -115,6 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("of agreements: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_AGREEMENTS.items()))
     if args.conditions:
         print(f"of conditions: {counts['conditions']} answers; of sets: {counts['atomic sets']} answers")
+    if args.shares:
+        print("of shares: " + ", ".join(f"{counts[f'share {name}']} {words}" for name, words in _OF_SHARES.items()))
     return 1 if failures else 0
 
 
@@ -125,31 +145,32 @@ def _seeds(text: str) -> range | None:
     return range(int(first), int(last or first) + 1)
 
 
-def _play_all(seeds: Sequence[int], *, meters: bool, conditions: bool) -> tuple[list[str], Counter[str]]:
+def _play_all(seeds: Sequence[int], *, drawn: Mapping[str, bool]) -> tuple[list[str], Counter[str]]:
     # What the parts log of strangers' records is in the trace already.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     failures, counts = [], Counter[str]()
     for seed in seeds:
         try:
-            schedule = play(seed, meters=meters, conditions=conditions)
+            schedule = play(seed, **drawn)
         except ScheduleFailed as failed:
             failures.append(str(failed))
             schedule = failed.schedule
         counts.update(schedule.world.counts())
         counts["conditions"] += schedule.conditioning.answers
         counts["atomic sets"] += schedule.atomic_sets.answers
+        counts.update({f"share {what}": times for what, times in schedule.sharing.counts.items()})
         counts.update({f"sync {outcome}": times for outcome, times in schedule.syncing.counts.items()})
     return failures, counts
 
 
-def _print_trace(seed: int, lines: int, *, meters: bool, conditions: bool) -> None:
+def _print_trace(seed: int, lines: int, drawn: Mapping[str, bool]) -> None:
     try:
-        play(seed, meters=meters, conditions=conditions)
+        play(seed, **drawn)
     except ScheduleFailed as failed:
         trace = list(failed.schedule.world.trace.lines())
         start = max(0, len(trace) - lines) if lines else 0
         print(f"\nthe trace of seed {seed}" + (f" (the last {lines} of {len(trace)} lines)" if start else "") + ":")
         for line in islice(trace, start, None):
             print(line)
-        more = " --meters" * meters + " --conditions" * conditions
+        more = "".join(f" --{name}" for name, is_drawn in drawn.items() if is_drawn)
         print(f'again: make simulate ARGS="--seeds {seed} --trace 0{more}"', file=sys.stderr)

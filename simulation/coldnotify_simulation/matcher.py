@@ -89,6 +89,8 @@ class Matcher(SimulatedProcess):
         schedule sends messages sets it at all matchers before they start, appends to the logs (`Kafka.append` with
         headers and the clock's time) and has retention remove old messages (`PartitionLog.remove_below`).
         """
+        self.shares = False
+        """True if Kafka has the topic of shares for it; then `channels` is true, too."""
         self.run: SimulatedRun | None = None
         self.counts: Counter[str] = Counter()
         """Counters of its engines."""
@@ -230,10 +232,12 @@ class SimulatedRun:
     def _describe(self) -> Cluster:
         objects, requests = self.kafka.topics[TOPICS.objects].id, self.kafka.topics[TOPICS.requests].id
         epoch = epoch_of(objects, PARTITIONS, self.matcher.epoch_counter)
-        of_state = (*JOB_TOPICS.state, TOPICS.channels_state) if self.matcher.channels else JOB_TOPICS.state
+        of_channels = (TOPICS.channels_state,) if self.matcher.channels else ()
+        of_shares = (TOPICS.shares,) if self.matcher.shares else ()
+        of_state = (*JOB_TOPICS.state, *of_channels, *of_shares)
         state = tuple(self.kafka.topics[topic].id for topic in of_state)
         logs = tuple(self._describe_logs()) if self.matcher.channels else ()
-        return Cluster(PARTITIONS, INBOXES, objects, requests, epoch, state, logs)
+        return Cluster(PARTITIONS, INBOXES, objects, requests, epoch, state, logs, self.matcher.shares)
 
     def _describe_logs(self) -> Iterator[ChannelsLog]:
         for retention in self.matcher.rules.retentions.used:

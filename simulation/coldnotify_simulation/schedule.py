@@ -33,6 +33,7 @@ from coldnotify_simulation.patching import Patching
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.removing import Removing
+from coldnotify_simulation.sharing import NOT_WITH_SHARES, Sharing
 from coldnotify_simulation.sleeping import Sleeping
 from coldnotify_simulation.syncing import Syncing
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
@@ -63,9 +64,10 @@ _READ_BY_MATCHERS = (
 class Schedule:
     """One seed's world and what happens to it."""
 
-    def __init__(self, seed: int, *, meters: bool = False, conditions: bool = False) -> None:
+    def __init__(self, seed: int, *, meters: bool = False, conditions: bool = False, shares: bool = False) -> None:
         """`meters`: with MQTT devices, and without what counts clients or sets clocks. `conditions`: with publishes
-        that have some. Without either, a seed's schedule is what it was.
+        that have some. `shares`: with workers that are members of shares. Without them, a seed's schedule is what it
+        was.
         """
         self.seed = seed
         self.random = Random(seed ^ 0xC01D)
@@ -178,7 +180,9 @@ class Schedule:
         possible = not (self.removing.on or meters or any(kind in self.kinds for kind in loses))
         self.patching = Patching(seed, self.world, possible=possible)
         self.kinds |= self.patching.kinds()
-        self.holding = SimulatedHolding(seed, self.world, self.kinds, names_only=names_only, possible=not meters)
+        self.holding = SimulatedHolding(
+            seed, self.world, self.kinds, names_only=names_only, possible=not (meters or shares)
+        )
         self.syncing = Syncing(seed, self.world, possible=self.describing.on and not self.holding.on)
         self.metering = Metering(seed, self.world, on=meters)
         if meters:
@@ -192,6 +196,11 @@ class Schedule:
         possible = self.conditioning.on and not (meters or self.holding.on)
         self.atomic_sets = AtomicSetsDrawn(seed, self.world, possible=possible)
         self.kinds |= self.atomic_sets.kinds()
+        self.sharing = Sharing(seed, self.world, on=shares, clocks_are_right=not self.clock_faults.on)
+        if shares:
+            for kind in NOT_WITH_SHARES:
+                self.kinds.pop(kind, None)
+            self.kinds |= self.sharing.kinds()
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
     def _choose_homes(self, seed: int) -> None:
@@ -205,7 +214,7 @@ class Schedule:
 
     def play(self) -> None:
         """Plays from the beginning until everything has come to rest. Raises Broken, and whatever a part raises."""
-        with self.chatting.bounds(), self.atomic_sets.bounds(), self.describing.bounds():
+        with self.chatting.bounds(), self.atomic_sets.bounds(), self.describing.bounds(), self.sharing.bounds():
             self._play()
 
     def _play(self) -> None:
@@ -223,6 +232,7 @@ class Schedule:
         self.metering.start()
         self.conditioning.start()
         self.atomic_sets.start()
+        self.sharing.start()
         world.run(random.choice([0.0, 3.0]))
         names, weights = list(self.kinds), [weight for weight, _ in self.kinds.values()]
         end_s = world.clock.now_s + ROUGH_S
@@ -241,6 +251,7 @@ class Schedule:
         self.sleeping.end()
         self.clock_faults.end()
         self.metering.end()
+        self.sharing.end()
         world.removes_in_calm = self.removing.goes_on
         world.calm()
         online = []
@@ -260,6 +271,7 @@ class Schedule:
         self.metering.settle()
         self.conditioning.settle()
         self.atomic_sets.settle()
+        self.sharing.settle()
 
     # ---- publishers
 
@@ -623,9 +635,9 @@ class Schedule:
         self.world.truncate_objects(partition, self.random.randint(end // 2, end), new_epoch=True)
 
 
-def play(seed: int, *, meters: bool = False, conditions: bool = False) -> Schedule:
+def play(seed: int, *, meters: bool = False, conditions: bool = False, shares: bool = False) -> Schedule:
     """Plays one schedule from its seed. Raises Failed with the details."""
-    schedule = Schedule(seed, meters=meters, conditions=conditions)
+    schedule = Schedule(seed, meters=meters, conditions=conditions, shares=shares)
     try:
         schedule.play()
     except Exception as error:

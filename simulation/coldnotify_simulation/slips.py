@@ -37,6 +37,8 @@ class Slip:
     """It is played with MQTT devices."""
     conditions: bool = False
     """It is played with publishes that have a condition."""
+    shares: bool = False
+    """It is played with workers that are members of shares."""
 
     def make(self) -> None:
         """Makes the slip, from here on, in this process."""
@@ -73,7 +75,7 @@ def find(slips: Mapping[str, Slip], name: str) -> int:
     slip.make()
     for played, seed in enumerate(range(slip.first_seed, slip.first_seed + SEEDS_MAX), start=1):
         try:
-            play(seed, meters=slip.meters, conditions=slip.conditions)
+            play(seed, meters=slip.meters, conditions=slip.conditions, shares=slip.shares)
         except ScheduleFailed as failed:
             if isinstance(failed.__cause__, Broken):
                 print(f"found by the {played}. seed: {failed}")

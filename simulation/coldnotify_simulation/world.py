@@ -76,6 +76,8 @@ class World:
         self.in_bytes = in_bytes
         """Some payloads are not JSON."""
         self._on_set: Callable[[int, LogEntry], None] | None = None
+        self.on_record: Callable[[str, int, LogEntry], None] | None = None
+        """For whoever looks at all records."""
         self.groups = SimulatedSets()
         self.memberships = SimulatedMemberships(self.promises, self.truth, self.groups)
         self.messages = SimulatedMessages(self.clock, self.kafka)
@@ -320,6 +322,8 @@ class World:
     # ---- what Kafka tells
 
     def _on_append(self, topic: str, partition: int, entry: LogEntry) -> None:
+        if self.on_record is not None:
+            self.on_record(topic, partition, entry)
         if topic == TOPICS.notifications:
             for gateway in self.gateways:
                 if gateway.alive and gateway.core.inbox == partition:
