@@ -482,7 +482,8 @@ class ShareRule:
         for offset in sorted(self._dying):
             one = self._deliveries[offset]
             if one.taken:
-                yield DeadLetter(offset, one.attempts, one.holder, one.rejected, one.reason, one.through)
+                rejected = one.rejected or one.attempts < self.bounds.attempts_max  # the record does not say why
+                yield DeadLetter(offset, one.attempts, one.holder, rejected, one.reason, one.through)
 
     def bury(self, offset: int) -> None:
         """Note that a message's dead letter is durable."""

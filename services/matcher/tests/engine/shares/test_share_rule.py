@@ -155,7 +155,7 @@ def test_an_attempt_counts_once_its_callback_has_begun() -> None:
         rule.take(SharedMessage(0))
         rule.join("a", 4, LEASE_MS)
         rule.hear("a", 0)
-    assert [(one.offset, one.attempts) for one in rule.dying()] == [(0, 3)]
+    assert [(one.offset, one.attempts, one.rejected) for one in rule.dying()] == [(0, 3, False)]
     assert not rule.settle("a", 0, 11)
     rule.bury(0)
     assert (rule.base, list(rule.dying())) == (0, [])
@@ -169,7 +169,7 @@ def test_a_rejected_message_dies_at_once_also_for_the_next_owner() -> None:
     rule = again(rule)
     assert list(rule.dying()) == []  # its payload is not there yet
     rule.take(SharedMessage(0))
-    assert [one.offset for one in rule.dying()] == [0]
+    assert [(one.offset, one.rejected) for one in rule.dying()] == [(0, True)]
     rule.bury(1)
     assert [one.offset for one in rule.dying()] == [0]
 
