@@ -241,6 +241,12 @@ class SimulatedGateway(SimulatedProcess):
 
     # ---- the inbox
 
+    def hold_inbox(self, *, on: bool) -> None:
+        """It reads nothing of its inbox from here on, or goes on."""
+        self.inbox_held = on
+        if not on and self.alive:
+            self.read_soon()
+
     def read_soon(self) -> None:
         """There may be records."""
         if (

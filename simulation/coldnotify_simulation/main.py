@@ -86,7 +86,7 @@ _OF_SHARES = {
     "missed unreadable": "unreadable",
     "dead letters": "dead letters",
 }
-"""What workers were handed, said and heard."""
+"""Counters of workers, and of what they were handed."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

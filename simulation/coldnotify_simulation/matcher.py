@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from coldnotify_common.clocks import Clocks
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.rules.retention_rules import RetentionRules
 from coldnotify_matcher.engine.rules.rules import Rules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
@@ -163,6 +164,17 @@ class Matcher(SimulatedProcess):
         self.life += 1  # whatever the run was about to do is not done
         self.run = None
         self.later(_RESTART_S, self._begin)
+
+    def serve_shares(self, clock: Clock, bounds: ChannelBounds | None) -> None:
+        """Before it starts: it has the topic of shares, and a clock of its own. `bounds`: of channels, if others."""
+        self.channels = self.shares = True
+        self.clock = clock
+        if bounds is not None:
+            self.rules = replace(self.rules, channel_bounds=bounds)
+
+    def is_doomed(self, doom: tuple[int, str] | None) -> None:
+        """Sets `doom`."""
+        self.doom = doom
 
     def remove_no_more(self) -> None:
         """Retention keeps everything from here on."""

@@ -36,13 +36,13 @@ TOPICS = TopicNames()
 SOONER = 0.95
 """A member gives a lease up when this part of it is over: clocks differ in speed by less."""
 _LOOK_S = 0.25
-_OVERDUE_LOOKS = 4
+_OVERDUE_LOOKS = 3
 """A worker that goes on without a lease is seen so often before that breaks a promise: it may have just resumed."""
 _REASONS: dict[int, str] = {wire.RETENTION: "retention", wire.EXPIRED: "expired", wire.UNREADABLE: "unreadable"}
 _EXPIRES_SOONER_MS = 1_000
 
 
-class Place(NamedTuple):
+class LeasedPlace(NamedTuple):
     """A message, or the first one that a notice says to be missing, of a share."""
 
     group: str
@@ -69,6 +69,10 @@ class DrawnShare:
         """The key of its channel."""
         return f"{DOMAIN}/{self.group}/{self.interest.channel}"
 
+    def exists(self) -> None:
+        """Note that something of it was handed out."""
+        self.handed = True
+
     def begin(self, position: int) -> None:
         """A registration says that it begins behind this offset."""
         if not self.handed:
@@ -84,6 +88,9 @@ class _Held:
     lease_s: float
     ends_s: float
 
+    def extend(self, ends_s: float) -> None:
+        self.ends_s = max(self.ends_s, ends_s)
+
     @property
     def goes_on(self) -> bool:
         return self.ends_s > self.worker.clock.now_s
@@ -92,7 +99,7 @@ class _Held:
 class _SentHold(NamedTuple):
     at_s: float
     lease_s: dict[int, int]
-    named: dict[Place, tuple[int, int]]
+    named: dict[LeasedPlace, tuple[int, int]]
     """By place: the hand-out's number, and what was said of it."""
 
 
@@ -106,12 +113,16 @@ class _Connection:
     is_over: bool = False
     """The worker has said Bye, which gives back all, also what still comes."""
 
+    def end(self) -> None:
+        """Note that."""
+        self.is_over = True
+
 
 class _Working(NamedTuple):
     """The callback that a worker is in."""
 
     life: int
-    place: Place
+    place: LeasedPlace
     number: int
 
 
@@ -124,25 +135,30 @@ class ShareWitness:
         self.shares = {(one.group, one.interest.hash): one for one in shares}
         self.counts: Counter[str] = Counter()
         self._connections: dict[SimulatedLink, _Connection] = {}
-        self._held: defaultdict[Place, dict[str, _Held]] = defaultdict(dict)
+        self._held: defaultdict[LeasedPlace, dict[str, _Held]] = defaultdict(dict)
         """By worker."""
-        self._numbers: dict[Place, int] = {}
+        self._numbers: dict[LeasedPlace, int] = {}
         """The highest number of a hand-out that came."""
-        self._ended: dict[tuple[str, int, Place], int] = {}
+        self._ended: dict[tuple[str, int, LeasedPlace], int] = {}
         """By worker, its life, and place: the latest hand-out that is over for it, so that copies count for nothing."""
-        self._said: set[tuple[Place, int]] = set()
+        self._said: set[tuple[LeasedPlace, int]] = set()
         """The hand-outs whose callbacks were said to begin."""
-        self._settled: dict[Place, int] = {}
+        self._settled: dict[LeasedPlace, int] = {}
         """The hand-outs that were answered as settled."""
-        self._begun: defaultdict[Place, set[int]] = defaultdict(set)
+        self._begun: defaultdict[LeasedPlace, set[int]] = defaultdict(set)
         """The same of requests that have reached Kafka."""
-        self._done: defaultdict[Place, set[int]] = defaultdict(set)
-        self._rejected: set[Place] = set()
-        self._notices: dict[tuple[Place, int], int] = {}
+        self._done: defaultdict[LeasedPlace, set[int]] = defaultdict(set)
+        self._rejected: set[LeasedPlace] = set()
+        self._notices: dict[tuple[LeasedPlace, int], int] = {}
         """By hand-out: the last offset that it says to be missing."""
-        self._letters: set[Place] = set()
+        self._letters: set[LeasedPlace] = set()
         self._working: dict[str, _Working] = {}
         self._overdue: Counter[str] = Counter()
+
+    def holders(self) -> list[SimulatedWorker]:
+        """Returns the workers that hold something."""
+        held = (one for by_worker in self._held.values() for one in by_worker.values() if one.goes_on)
+        return sorted({one.worker.key: one.worker for one in held}.values(), key=lambda worker: worker.key)
 
     # ---- the log
 
@@ -176,7 +192,7 @@ class ShareWitness:
             return
         for said in request.hold.shares:
             for one in said.messages:
-                place = Place(request.group, said.share, one.offset)
+                place = LeasedPlace(request.group, said.share, one.offset)
                 if one.state == wire.HELD_BEGUN:
                     self._begun[place].add(one.hand_out)
                 elif one.state == wire.HELD_DONE:
@@ -204,7 +220,7 @@ class ShareWitness:
         share = next((one for (of, _), one in self.shares.items() if of == group and one.interest.share == name), None)
         if share is None:
             return
-        place = Place(group, share.interest.hash, int(offset))
+        place = LeasedPlace(group, share.interest.hash, int(offset))
         self._world.trace("judge", "sees a dead letter of", place, headers)
         self.counts["dead letters"] += place not in self._letters
         self._letters.add(place)
@@ -227,14 +243,14 @@ class ShareWitness:
             if frame.HasField("hold"):
                 self._on_hold(worker, connection, frame.hold)
             elif frame.HasField("bye"):
-                connection.is_over = True
+                connection.end()
                 self._end_all(worker, None)
 
     def _on_hold(self, worker: SimulatedWorker, connection: _Connection, hold: wire.Hold) -> None:
-        named: dict[Place, tuple[int, int]] = {}
+        named: dict[LeasedPlace, tuple[int, int]] = {}
         for said in hold.shares:
             for one in said.messages:
-                place = Place(worker.identity.group, said.share, one.offset)
+                place = LeasedPlace(worker.identity.group, said.share, one.offset)
                 named[place] = one.hand_out, one.state
                 if one.state == wire.HELD_BEGUN:
                     self._said.add((place, one.hand_out))
@@ -243,7 +259,7 @@ class ShareWitness:
         lengths = {said.share: said.lease_s for said in hold.shares if said.lease_s}
         connection.holds[hold.number] = _SentHold(worker.clock.now_s, lengths, named)
 
-    def _end(self, worker: SimulatedWorker, place: Place, number: int) -> None:
+    def _end(self, worker: SimulatedWorker, place: LeasedPlace, number: int) -> None:
         """A hand-out is over for its holder."""
         held = self._held[place].get(worker.key)
         if held is not None and held.number <= number:
@@ -271,11 +287,11 @@ class ShareWitness:
             frame = parse_gateway_frame(body)
             if frame.HasField("message") and frame.message.hand_out:
                 said = frame.message
-                place = Place(group, said.channel, said.offset)
+                place = LeasedPlace(group, said.channel, said.offset)
                 self._on_handed(worker, connection, place, said, None)
             elif frame.HasField("missed") and frame.missed.hand_out:
                 missed = frame.missed
-                place = Place(group, missed.channel, missed.after + 1 if missed.HasField("after") else 0)
+                place = LeasedPlace(group, missed.channel, missed.after + 1 if missed.HasField("after") else 0)
                 self._on_handed(worker, connection, place, missed, missed.before - 1)
             elif frame.HasField("leases") and frame.leases.number:
                 self._on_answer(worker, connection, frame.leases)
@@ -284,7 +300,7 @@ class ShareWitness:
         self,
         worker: SimulatedWorker,
         connection: _Connection,
-        place: Place,
+        place: LeasedPlace,
         said: wire.Message | wire.Missed,
         through: int | None,
     ) -> None:
@@ -318,8 +334,8 @@ class ShareWitness:
         if mine is None or mine.number < number:
             mine = self._held[place][worker.key] = _Held(worker, number, lease_s, ends_s)
         elif mine.number == number:
-            mine.ends_s = max(mine.ends_s, ends_s)
-        share.handed = True
+            mine.extend(ends_s)
+        share.exists()
         prefetch = worker.wish_shares[share.interest].prefetch if share.interest in worker.wish_shares else None
         has = [one for one in self._of_worker(worker, place) if one.goes_on]
         if prefetch is not None and len(has) > prefetch:
@@ -327,12 +343,12 @@ class ShareWitness:
                 f"P13: {worker.name} has {len(has)} messages of {share.interest.title}, and asked for {prefetch}"
             )
 
-    def _of_worker(self, worker: SimulatedWorker, place: Place) -> Iterator[_Held]:
+    def _of_worker(self, worker: SimulatedWorker, place: LeasedPlace) -> Iterator[_Held]:
         for one, by_worker in self._held.items():
             if one[:2] == place[:2] and worker.key in by_worker:
                 yield by_worker[worker.key]
 
-    def _check_notice(self, share: DrawnShare, place: Place, through: int, reason: int) -> None:
+    def _check_notice(self, share: DrawnShare, place: LeasedPlace, through: int, reason: int) -> None:
         log = self._log(place.group)
         kind = _REASONS.get(reason)
         self.counts[f"missed {kind}"] += 1
@@ -350,7 +366,7 @@ class ShareWitness:
         expires_at = None if one is None else one.headers.expires_at
         return expires_at is not None and expires_at - _EXPIRES_SOONER_MS <= self._world.clock.now_ms
 
-    def _check_key(self, share: DrawnShare, place: Place) -> None:
+    def _check_key(self, share: DrawnShare, place: LeasedPlace) -> None:
         """Nothing with its key is in front of a message that is handed out, but what is settled, dead or missing."""
         message = self._world.messages.log.at(share.key, place.offset)
         if message is None:
@@ -362,7 +378,7 @@ class ShareWitness:
                 raise Broken(f"P13: {place} is handed out before {one.offset}, which has its key")
         self.counts["keys judged"] += 1
 
-    def _is_over(self, share: DrawnShare, place: Place) -> bool:
+    def _is_over(self, share: DrawnShare, place: LeasedPlace) -> bool:
         """Returns true if it is settled, as far as requests say, or dead, or missing."""
         latest = self._numbers.get(place, 0)
         if place in self._letters or any(number >= latest for number in self._done[place]):
@@ -374,7 +390,7 @@ class ShareWitness:
         if hold is None:
             return
         group = worker.identity.group
-        lost = {Place(group, one.share, offset) for one in leases.lost for offset in one.offsets}
+        lost = {LeasedPlace(group, one.share, offset) for one in leases.lost for offset in one.offsets}
         for place, (number, state) in hold.named.items():
             held = self._held[place].get(worker.key)
             if place in lost:
@@ -383,9 +399,9 @@ class ShareWitness:
             elif state == wire.HELD_DONE:
                 self._note_settled(worker, place, number)
             elif state in (wire.HELD_WAITS, wire.HELD_BEGUN) and held is not None and held.number == number:
-                held.ends_s = max(held.ends_s, hold.at_s + SOONER * held.lease_s)
+                held.extend(hold.at_s + SOONER * held.lease_s)
 
-    def _note_settled(self, worker: SimulatedWorker, place: Place, number: int) -> None:
+    def _note_settled(self, worker: SimulatedWorker, place: LeasedPlace, number: int) -> None:
         if place in self._settled:
             return
         self.counts["settled"] += 1
@@ -400,7 +416,7 @@ class ShareWitness:
 
     def on_begins(self, worker: SimulatedWorker, job: ShareJob) -> None:
         """A callback is entered. Raises Broken."""
-        place, number = Place(worker.identity.group, *job.lease.key), job.lease.hand_out
+        place, number = LeasedPlace(worker.identity.group, *job.lease.key), job.lease.hand_out
         self._world.trace(worker.name, "works at", place.offset, "hand-out", number, job.message)
         self.counts["begun"] += 1
         if place in self._settled:
@@ -421,7 +437,7 @@ class ShareWitness:
     def on_settled(self, worker: SimulatedWorker, job: ShareJob) -> None:
         """The application is told that its message is settled for certain."""
         self.counts["settled in callbacks"] += 1
-        self._note_settled(worker, Place(worker.identity.group, *job.lease.key), job.lease.hand_out)
+        self._note_settled(worker, LeasedPlace(worker.identity.group, *job.lease.key), job.lease.hand_out)
 
     def on_lost(self, worker: SimulatedWorker, job: ShareJob) -> None:
         """The application is told that a lease is lost."""
@@ -458,7 +474,7 @@ class ShareWitness:
                 if place[:2] == (group, hash_) and number in self._done[place]
             ]
             for one in self._messages(share, self._log(group).end):
-                place = Place(group, hash_, one.offset)
+                place = LeasedPlace(group, hash_, one.offset)
                 latest = self._numbers.get(place, 0)
                 is_over = place in self._letters or any(number >= latest for number in self._done[place])
                 if not is_over and not any(first <= one.offset <= last for first, last in missing):

@@ -101,7 +101,7 @@ class WorkersSurroundings:
         def arrive() -> None:
             if not client.is_pending(number, attempt) or gateway.stopped:
                 return
-            if not gateway.alive:
+            if not gateway.alive or not client.has_net:
                 client.not_made(number, "nobody is there")
                 return
             link = WorkerLink(self.clock, self.random, client, gateway, self.late_s)
@@ -170,9 +170,11 @@ class SimulatedWorker(SimulatedClient):
         self.judge = judge
         self.wish_shares: dict[ShareInterest, KeptShare] = {}
         self.weights = [1.0, 0.0, 0.0, 0.0, 0.0]
-        """How often a callback ends in each of OUTCOMES."""
+        """The weight of each of OUTCOMES."""
         self.retry_s_max = 0.0
         self.gone_for_good = False
+        self.has_net = True
+        """False: it gets no connection."""
         self.driver_type = self._drive_shares
 
     def _drive_shares(self, *args: Any, **more: Any) -> Driver:
@@ -204,9 +206,23 @@ class SimulatedWorker(SimulatedClient):
             self.driver.application.unregister_share(interest.channel, interest.share)
             self.drive()
 
+    def works(self, callback_s: float, weights: list[float], retry_s_max: float) -> None:
+        """Sets for how long its callbacks work, and how they end."""
+        self.callback_s, self.weights, self.retry_s_max = callback_s, weights, retry_s_max
+
+    def has_a_net(self, *, on: bool) -> None:
+        """It gets connections from here on, or none."""
+        self.has_net = on
+
+    def bury(self) -> None:
+        """It dies, and does not come again."""
+        self.gone_for_good = True
+        self.power_loss()
+
     def mend(self) -> None:
         """Makes its callbacks quick and successful from now on."""
         self.weights = [1.0, 0.0, 0.0, 0.0, 0.0]
+        self.has_net = True
         super().mend()
 
     def on_bytes(self, link: SimulatedLink, data: bytes) -> None:

@@ -7,7 +7,6 @@ shares stay unchanged.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
@@ -53,7 +52,7 @@ class Sharing:
         self._sent = 0
         self._calm = False
         self.counts: Counter[str] = Counter()
-        """What came to pass."""
+        """Counters of workers, and of what they were handed."""
         self.workers: list[SimulatedWorker] = []
         if not on:
             return
@@ -71,7 +70,7 @@ class Sharing:
         shares = [share for group in self._draw_groups() for share in self._draw_shares(group)]
         self.witness = ShareWitness(world, shares, self._bounds.attempts_max)
         self.counts = self.witness.counts
-        world.on_record = self.witness.on_record
+        world.look_at_records(self.witness.on_record)
         self._set_matchers()
         surroundings = WorkersSurroundings(world.clock, self.random, world.gateways, draw([0.005, 0.05, 0.5]))
         for group in dict.fromkeys(share.group for share in shares):
@@ -91,12 +90,12 @@ class Sharing:
     def _set_matchers(self) -> None:
         draw = self.random.choice
         for matcher in self._world.matchers:
+            bounds = None
             if not matcher.channels:
                 bounds = ChannelBounds(tail_messages_max=draw([1, 3, 100]), blocks_bytes_max=draw([1, 3_000, 1 << 24]))
-                matcher.rules = replace(matcher.rules, channel_bounds=bounds)
-            matcher.channels = matcher.shares = True
             rate = self.random.uniform(0.995, 1.005)
-            matcher.clock = DriftingClock(self._world.clock, rate, self.random.uniform(-1e6, 1e6))
+            clock = DriftingClock(self._world.clock, rate, self.random.uniform(-1e6, 1e6))
+            matcher.serve_shares(clock, bounds)
 
     def _draw_worker(self, name: str, shares: list[DrawnShare], surroundings: WorkersSurroundings) -> SimulatedWorker:
         clock = DriftingClock(self._world.clock, self.random.uniform(0.98, 1.02), self.random.uniform(-1e6, 1e6))
@@ -120,10 +119,10 @@ class Sharing:
 
     def _set_callbacks(self, worker: SimulatedWorker) -> None:
         """Draws how long its callbacks work, and how they end."""
-        worker.callback_s = self.random.choice([0.01, 0.3, 2.0, 12.0])
-        worker.weights = [4.0, *(self.random.choice([0.0, 0.5, 4.0]) for _ in range(4))]
-        worker.weights[3] /= 4
-        worker.retry_s_max = self.random.choice([0.0, 1.0, 6.0])
+        callback_s = self.random.choice([0.01, 0.3, 2.0, 12.0])
+        weights = [4.0, *(self.random.choice([0.0, 0.5, 4.0]) for _ in range(4))]
+        weights[3] /= 4
+        worker.works(callback_s, weights, self.random.choice([0.0, 1.0, 6.0]))
 
     @contextmanager
     def bounds(self) -> Iterator[None]:
@@ -163,7 +162,9 @@ class Sharing:
             "worker shut down": (1.5, self._shut_down),
             "worker suspended": (1.5, self._suspend),
             "worker leaves": (0.7, self._leave),
-            "zombie": (3, self._stop_behind_hand_out),
+            "worker without net": (2, self._lose_net),
+            "owner ends, worker away": (3, self._end_both),
+            "owner ends behind a hand-out": (4, self._end_behind_hand_out),
             "inboxes late": (1.5, self._delay_inboxes),
             "tasks removed": (0.5, self._trim),
             "unreadable task": (0.3, self._write_unreadable),
@@ -176,7 +177,7 @@ class Sharing:
             return
         self._calm = True
         for gateway in self._world.gateways:
-            gateway.inbox_held = False
+            gateway.hold_inbox(on=False)
         for worker in self.workers:
             worker.mend()
             if worker.link is not None:
@@ -246,8 +247,8 @@ class Sharing:
         if link is not None:
             link.stall(self.random.choice([0.5, 3.0, 12.0]))
 
-    def _kill(self) -> None:
-        worker = self._worker()
+    def _kill(self, worker: SimulatedWorker | None = None) -> None:
+        worker = worker or self._worker()
         worker.power_loss()
         self._back(worker)
 
@@ -255,16 +256,35 @@ class Sharing:
         """A worker dies, and does not come again. One of each group stays, which is a member of all shares."""
         worker = self._worker()
         if worker.name != "w0":
-            worker.gone_for_good = True
-            worker.power_loss()
+            worker.bury()
 
     def _shut_down(self) -> None:
         worker = self._worker()
         worker.shut_down()
         self._back(worker)
 
-    def _suspend(self) -> None:
-        worker = self._worker()
+    def _lose_net(self) -> None:
+        """A worker loses its connection, which was slow at the end, and gets no other one for a while."""
+        holders = self.witness.holders()
+        if not holders:
+            return
+        worker = self.random.choice(holders)
+        link = worker.link
+        if link is None:
+            return
+        slow_s = self.random.choice([0.0, 2.0, 3.0])
+        link.stall(slow_s)
+
+        def cut() -> None:
+            if not self._calm:
+                worker.has_a_net(on=False)
+            link.cut("no net")
+
+        self._world.clock.later(slow_s + self.random.choice([0.1, 0.6]), cut)
+        self._world.clock.later(slow_s + self.random.choice([2.0, 8.0, 25.0]), lambda: worker.has_a_net(on=True))
+
+    def _suspend(self, worker: SimulatedWorker | None = None) -> None:
+        worker = worker or self._worker()
         if worker.alive and not worker.stopped:
             worker.stop()
             self._world.trace(worker.name, "is suspended")
@@ -284,33 +304,48 @@ class Sharing:
 
     # ---- the service
 
-    def _stop_behind_hand_out(self) -> None:
-        """An owner stops between two writes of a step that hands out, and goes on when another one may have claimed."""
-        share = self.random.choice(list(self.witness.shares.values()))
-        owner = self._world.group.owners[group_partition(share.group)]
-        matcher = next((one for one in self._world.matchers if one.run is owner), None)
+    def _owner_of(self, group: str) -> Matcher | None:
+        owner = self._world.group.owners[group_partition(group)]
+        return next((one for one in self._world.matchers if one.run is owner), None)
+
+    def _end_behind_hand_out(self) -> None:
+        """An owner stops or dies between two writes of a step that hands out. One that was stopped goes on when another
+        one may have claimed."""
+        matcher = self._owner_of(self.random.choice(list(self.witness.shares.values())).group)
         if matcher is None:
             return
-        matcher.doom = self.random.randint(0, 4), "stop"
+        matcher.is_doomed((self.random.randint(0, 4), self.random.choice(["stop", "kill"])))
         self._send_many()
         self._world.clock.later(SESSION_TIMEOUT_S + self.random.uniform(0.0, 2.5), lambda: self._go_on(matcher))
 
     def _go_on(self, matcher: Matcher) -> None:
-        matcher.doom = None
+        if not self._calm:
+            matcher.is_doomed(None)
         matcher.go_on()
+        if not matcher.alive:
+            matcher.start()
+
+    def _end_both(self) -> None:
+        """An owner ends, mostly in order, while a worker that holds something is suspended or dead: the next owner must
+        wait for its lease."""
+        holders = self.witness.holders()
+        if not holders:
+            return
+        worker = self.random.choice(holders)
+        matcher = self._owner_of(worker.identity.group)
+        if matcher is None:
+            return
+        self._suspend(worker) if self.random.random() < 0.5 else self._kill(worker)
+        self._send_many()
+        self.random.choice([matcher.kill, matcher.shut_down, matcher.shut_down])()
+        self._world.clock.later(self.random.choice([0.5, 5.0]), lambda: self._go_on(matcher))
 
     def _delay_inboxes(self) -> None:
         """A gateway is behind with its inbox: it does not know yet who has taken over."""
         gateway = self.random.choice(self._world.gateways)
-        gateway.inbox_held = True
+        gateway.hold_inbox(on=True)
         self._world.trace(gateway.name, "reads nothing of its inbox")
-
-        def read() -> None:
-            gateway.inbox_held = False
-            if gateway.alive:
-                gateway.read_soon()
-
-        self._world.clock.later(self.random.choice([0.5, 2.0, 6.0]), read)
+        self._world.clock.later(self.random.choice([0.5, 2.0, 6.0]), lambda: gateway.hold_inbox(on=False))
 
     def _trim(self) -> None:
         """Retention removes some of what is there, settled or not."""

@@ -76,8 +76,7 @@ class World:
         self.in_bytes = in_bytes
         """Some payloads are not JSON."""
         self._on_set: Callable[[int, LogEntry], None] | None = None
-        self.on_record: Callable[[str, int, LogEntry], None] | None = None
-        """For whoever looks at all records."""
+        self._looks_at_records: Callable[[str, int, LogEntry], None] | None = None
         self.groups = SimulatedSets()
         self.memberships = SimulatedMemberships(self.promises, self.truth, self.groups)
         self.messages = SimulatedMessages(self.clock, self.kafka)
@@ -206,6 +205,10 @@ class World:
             self.truth.acknowledge_stray(key, means)
         self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
 
+    def look_at_records(self, look: Callable[[str, int, LogEntry], None]) -> None:
+        """Has `look` see each record that is written, with its topic and partition."""
+        self._looks_at_records = look
+
     def note_sets(self, names: Iterable[str], on_set: Callable[[int, LogEntry], None]) -> None:
         """Has `on_set` decide each set that is written, and writes down what clients are sent. `names`: of members."""
         by_crc = {object_crc(name): name for name in (*OBJECTS, *names)}
@@ -322,8 +325,8 @@ class World:
     # ---- what Kafka tells
 
     def _on_append(self, topic: str, partition: int, entry: LogEntry) -> None:
-        if self.on_record is not None:
-            self.on_record(topic, partition, entry)
+        if self._looks_at_records is not None:
+            self._looks_at_records(topic, partition, entry)
         if topic == TOPICS.notifications:
             for gateway in self.gateways:
                 if gateway.alive and gateway.core.inbox == partition:

@@ -59,6 +59,15 @@ def test_the_promises_hold_with_conditions() -> None:
     assert int(answers[2]) > 5
 
 
+def test_the_promises_hold_with_shares() -> None:
+    done = simulate("--seeds", "1-12", "--shares")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broke a promise" in done.stdout
+    said = re.search("of shares: ([0-9]+) hand-outs, ([0-9]+) callbacks, ([0-9]+) answered as settled", done.stdout)
+    assert said is not None, done.stdout
+    assert all(int(count) > 100 for count in said.groups()), said[0]
+
+
 def test_a_seed_is_the_same_schedule_whatever_the_order_of_sets() -> None:
     first, second = (run("-c", PLAY, PYTHONHASHSEED=seed) for seed in ("1", "2"))
     assert first.returncode == second.returncode == 0, first.stderr

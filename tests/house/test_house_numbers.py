@@ -18,7 +18,7 @@ from coldnotify_testkit.house_numbers import (
 
 CEILINGS = {
     ALERTS: 40,
-    BOTH: 95,
+    BOTH: 96,
     CLAUSE_TESTS: 384,
     CLAUSES: 51,
     IS_NONE: 27,

@@ -479,11 +479,10 @@ class ShareRule:
 
     def dying(self) -> Iterator[DeadLetter]:
         """Yields what is to become a dead letter, in order; that may be written more than once."""
-        for offset in sorted(self._dying):
-            one = self._deliveries[offset]
+        for one in [self._deliveries[offset] for offset in sorted(self._dying)]:
             if one.taken:
                 rejected = one.rejected or one.attempts < self.bounds.attempts_max  # the record does not say why
-                yield DeadLetter(offset, one.attempts, one.holder, rejected, one.reason, one.through)
+                yield DeadLetter(one.offset, one.attempts, one.holder, rejected, one.reason, one.through)
 
     def bury(self, offset: int) -> None:
         """Note that a message's dead letter is durable."""

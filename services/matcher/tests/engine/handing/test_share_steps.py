@@ -286,7 +286,7 @@ def test_an_unknown_hand_out_is_lost(bench: SharesBench) -> None:
     assert bench.leases(1)[1:] == [(2, [offset, offset + 5]), (3, [3])]
 
 
-def test_who_is_no_member_any_more_settles_nothing(bench: SharesBench) -> None:
+def test_a_member_that_left_settles_nothing(bench: SharesBench) -> None:
     """What it held was given back when it left: others are handed it."""
     bench.begin("a", session=1)
     offset = bench.send("tasks")
