@@ -6,15 +6,9 @@ Stands for: sharing, share_witness, share_worker, drifting_clock
 import sys
 
 import pytest
-from coldnotify._core.shares.lease import Lease
 from coldnotify._core.shares.share_member import ShareMember
-from coldnotify_gateway.core.from_matcher import FromMatcher
-from coldnotify_matcher.engine.handing.holds import Holds
 from coldnotify_matcher.engine.handing.share_steps import ShareSteps
-from coldnotify_matcher.engine.inputs.requests import RequestHandler
-from coldnotify_matcher.engine.shares.known_shares import KnownShares
 from coldnotify_matcher.engine.shares.share_rule import ShareRule, _Delivery
-from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
@@ -23,15 +17,7 @@ SLIPS = {
         "_load",
         "if delivery.is_held:",
         "delivery.wait(now_ms, given_back=True)\n        if delivery.is_held:",
-        1,
-        shares=True,
-    ),
-    "a takeover shortens a lease": Slip(
-        _Delivery,
-        "load",
-        "self.ends_ms = now_ms + stored.seconds * 1_000",
-        "self.ends_ms = now_ms + stored.seconds * 500",
-        1,
+        3,
         shares=True,
     ),
     "a lease ends with its session": Slip(
@@ -39,7 +25,7 @@ SLIPS = {
         "leave",
         "self._members.pop(member, None)",
         "self._members.pop(member, None)\n    self.give_back_all(member, self._as_of_ms)",
-        1,
+        9,
         shares=True,
     ),
     "an old hand-out settles": Slip(
@@ -47,15 +33,7 @@ SLIPS = {
         "settle",
         "if not delivery.is_lease(member, number) or",
         "if",
-        1,
-        shares=True,
-    ),
-    "who is no member any more settles": Slip(
-        Holds,
-        "on_hold",
-        "if one.state != HELD_BACK]",
-        "if one.state not in (HELD_DONE, HELD_BACK)]",
-        1,
+        24,
         shares=True,
     ),
     "a retry lets others with its key pass": Slip(
@@ -63,7 +41,7 @@ SLIPS = {
         "_may_go",
         "self._keys[delivery.key][0] == delivery.offset",
         "not self._deliveries[self._keys[delivery.key][0]].is_held",
-        1,
+        8,
         shares=True,
     ),
     "an attempt counts when its message is handed out": Slip(
@@ -77,17 +55,9 @@ SLIPS = {
     "a hand-out leaves a step before its record": Slip(
         ShareSteps,
         "_take_step",
-        "if share.rule.take_changed() or share.dirty:\n            self._write(share, steady_ms)",
-        "if share.dirty:\n            self._write(share, steady_ms)\n        share.dirty = share.rule.take_changed()",
-        1,
-        shares=True,
-    ),
-    "records of shares are read up to the claim only": Slip(
-        MatcherPartition,
-        "begin_turn",
-        "if self.waits and self._stored.marker_is_read:",
-        "if self.waits:",
-        1,
+        "if share.rule.take_changed() or share.dirty:\n        self._write(share, steady_ms)",
+        "if share.dirty:\n        self._write(share, steady_ms)\n    share.dirty = share.rule.take_changed()",
+        17,
         shares=True,
     ),
     "a grant counts from its answer": Slip(
@@ -95,7 +65,7 @@ SLIPS = {
         "answered",
         "lease.extend(hold.at)",
         "lease.extend(now)",
-        1,
+        8,
         shares=True,
     ),
     "a hand-out counts from when it comes": Slip(
@@ -103,63 +73,7 @@ SLIPS = {
         "handed",
         "Lease(said, hold.at, ",
         "Lease(said, now, ",
-        1,
-        shares=True,
-    ),
-    "a callback begins before that is said": Slip(
-        ShareMember,
-        "next_job",
-        "if lease is None or not lease.may_run or self._running is not None:",
-        "if lease is None or self._running is not None:",
-        1,
-        shares=True,
-    ),
-    "a copy is taken for a new hand-out": Slip(
-        ShareMember,
-        "_remove",
-        "self._remembered[lease.key] = lease.hand_out, now + lease.lease_s",
-        "self._remembered[lease.key] = 0, now + lease.lease_s",
-        1,
-        shares=True,
-    ),
-    "who is not told of a lost lease works on": Slip(
-        Lease,
-        "end",
-        "self.is_lost = True",
-        "self.is_lost = self.state is LeaseState.WAITS",
-        1,
-        shares=True,
-    ),
-    "late words of a former owner are passed on": Slip(
-        FromMatcher,
-        "on_inbox",
-        "if inbox.generation < view.generation:",
-        "if False:",
-        1,
-        shares=True,
-    ),
-    "leases end by the wall clock": Slip(
-        MatcherPartition,
-        "take_step",
-        "self.engine.state.shares.as_of_ms = self.engine.state.steady_ms - age_ms",
-        "self.engine.state.shares.as_of_ms = now_ms",
-        1,
-        shares=True,
-    ),
-    "a new owner offers no shares to whom it has not heard of": Slip(
-        RequestHandler,
-        "_on_request",
-        "if request.shares:",
-        "if False:",
-        1,
-        shares=True,
-    ),
-    "who is handed nothing more gives back what it works at": Slip(
-        KnownShares,
-        "close",
-        "share.rule.leave(name)",
-        "share.rule.leave(name)\n        share.rule.give_back_all(name, self.as_of_ms)",
-        1,
+        9,
         shares=True,
     ),
 }
