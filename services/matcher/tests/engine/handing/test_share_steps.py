@@ -383,7 +383,7 @@ def test_a_log_that_was_made_anew_begins_with_other_numbers(bench: SharesBench) 
     assert (handed.payload, handed.hand_out) == (b"new", 1_000_001)
 
 
-def test_what_retention_removed_of_a_log_that_was_made_anew_is_missed_from_its_beginning_on(bench: SharesBench) -> None:
+def test_messages_removed_from_another_log_are_missed_from_its_beginning_on(bench: SharesBench) -> None:
     bench.begin("a", session=1)
     bench.epoch += 1
     bench.log.clear()
