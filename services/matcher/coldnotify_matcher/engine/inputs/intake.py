@@ -82,6 +82,8 @@ class Intake:
         if arrival.kind is ArrivalKind.DESCRIPTION:
             self._descriptions.on_arrival(arrival, now_ms, merged=merged)
             return
+        if record.decided and not merged and len(self._decided(record)) < len(record.decided):
+            self.conditions.note_foreign(arrival.text, record.offset)
         if arrival.kind is ArrivalKind.SET:
             self._release(self.sets.on_arrival(arrival, now_ms, merged=merged, counts=counts), now_ms)
             if self._undecided.full:

@@ -38,6 +38,8 @@ class ConditionRule:
         """By an object's key and the id: the first record's."""
         self._created: OrderedDict[str, int] = OrderedDict()
         """By key: the offset at which the object last came to be there."""
+        self._foreign: OrderedDict[str, int] = OrderedDict()
+        """By key: the offset of the last record that speaks of decisions in another log."""
         self._awaited: dict[int, TakenRecord] = {}
         """By offset: outcomes that are told once the decision is durable. Another thread looks in."""
         self.known_from = 0
@@ -74,10 +76,12 @@ class ConditionRule:
 
     def note_created(self, key: str, offset: int) -> None:
         """Notes that an object which was absent has a version at this offset."""
-        self._created[key] = offset
-        self._created.move_to_end(key)
-        while self._created and next(iter(self._created.values())) < offset - REPEATS_OFFSETS_MAX:
-            self._created.popitem(last=False)
+        _note_last(self._created, key, offset)
+
+    def note_foreign(self, key: str, offset: int) -> None:
+        """Notes that the object has, in the record at this offset, what was decided in another log: first records of
+        its ids may have been there, and are not known."""
+        _note_last(self._foreign, key, offset)
 
     def agrees(self, key: str, decided: Decided) -> bool:
         """Returns true unless something else was decided of that record, or it is of another object."""
@@ -116,7 +120,7 @@ class ConditionRule:
     def may_have_held(self, obj: Obj, said: ConditionalRecord, offset: int) -> bool:
         """Returns true if what does not hold now may have held for a record with the same id that is not
         remembered."""
-        remembered_from = max(self.known_from, offset - REPEATS_OFFSETS_MAX)
+        remembered_from = max(self.known_from, offset - REPEATS_OFFSETS_MAX, self._foreign.get(obj.key, -1) + 1)
         if not remembered_from:
             return False
         if not has_condition(said):
@@ -143,6 +147,14 @@ def verdict_of(obj: Obj, said: ConditionalRecord, record: ObjectRecord) -> Decid
     if not _holds(obj, said) or version <= obj.version:
         return Decided(offset, ConditionVerdict.LOST)
     return Decided(offset, ConditionVerdict.WON, version, obj.incarnation)
+
+
+def _note_last(of_key: OrderedDict[str, int], key: str, offset: int) -> None:
+    """Notes an offset of a key, and forgets those that count no more."""
+    of_key[key] = offset
+    of_key.move_to_end(key)
+    while of_key and next(iter(of_key.values())) < offset - REPEATS_OFFSETS_MAX:
+        of_key.popitem(last=False)
 
 
 def why_lost(said: ConditionalRecord, *, undecidable: bool = False) -> str:

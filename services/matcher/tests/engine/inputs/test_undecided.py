@@ -335,6 +335,21 @@ def test_a_record_that_says_otherwise_than_the_first_is_passed_over() -> None:
     assert owner.newest()[0] == Owner(log, 2).newest()[0] == 5
 
 
+@pytest.mark.parametrize("loads", [False, True])
+def test_a_repeat_of_what_was_decided_in_a_lost_topic_is_not_refused(loads: bool) -> None:
+    log = Log()
+    owner = Owner(log, 1)
+    log.newest = (16, b"", True)
+    log.append(b'{"version":16,"incarnation":0}', NOW_MS, ((DECIDED_HEADER, b"%08x/290 won 16 0" % (EPOCH + 1)),))
+    if loads:
+        owner = Owner(log, 2)
+    log.append(b'{"if_version":15,"version":16,"id":"a"}')
+    log.append(b'{"if_version":17,"id":"b"}')
+    ((_, headers),) = owner.step()
+    words_said = [text for name, text in headers if name == DECIDED_HEADER]
+    assert words_said == [b"%08x/%b" % (EPOCH, words) for words in (b"1 unknown", b"2 lost")]
+
+
 def test_those_that_wait_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coldnotify_matcher.engine.inputs.undecided.WAITING_MAX", 3)
     log = Log()
