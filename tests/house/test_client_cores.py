@@ -7,14 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / "clients" / "python" / "coldnotify" / "_core"
 TYPESCRIPT = ROOT / "clients" / "browser" / "src" / "core"
-FOLDERS = {"session", "streams", "interests", "delivery", "document", "publishing"}
+FOLDERS = {"session", "streams", "interests", "delivery", "document", "publishing", "shares"}
 
-PYTHON_FOLDERS = {"shares"}
-"""Folders that the browser's core lacks: a page is no member of shares."""
-_NO_MEMBER = "a page is no member of shares"
 PYTHON_FILES = {
-    **dict.fromkeys(("shares/lease", "shares/saidHolds", "shares/shareMember"), _NO_MEMBER),
-    **dict.fromkeys(("session/sessionShares", "document/storedShares"), _NO_MEMBER),
     "driver": "several shells share its order of steps; a page has one, run.ts",
     "publishing/outboxLog": "a page has no outbox on a disk",
     "publishing/outboxQueue": "a page has no outbox on a disk",
@@ -28,7 +23,7 @@ EXCEPTIONS = {
     "interests/interests": {
         **dict.fromkeys(("QueryInterest", "ChannelInterest"), _AN_INTEREST_IS_A_TEXT),
         **dict.fromkeys(("channelFrom", "channelBy", "channelsBy"), _AN_INTEREST_IS_A_TEXT),
-        **dict.fromkeys(("ShareInterest", "shareBy", "shareFrom", "sharesOf"), _NO_MEMBER),
+        **dict.fromkeys(("shareBy", "shareFrom", "byShare", "shareOf", "shareText", "isShare"), _AN_INTEREST_IS_A_TEXT),
         **dict.fromkeys(("queriesOf", "channelsOf", "isName", "isQuery", "isChannel"), _AN_INTEREST_IS_A_TEXT),
         **dict.fromkeys(("byQuery", "byChannel", "channelOf", "channelText", "bytesOf"), _AN_INTEREST_IS_A_TEXT),
         **dict.fromkeys(("spareBytes", "Spare"), "Python's queries count down the room themselves"),
@@ -49,8 +44,7 @@ EXCEPTIONS = {
     "delivery/slot": {"floorOf": _A_PROPERTY},
     "delivery/floors": dict.fromkeys(("compareFloors", "highestFloor"), _PYTHON_HAS_IT),
     "streams/feed": {
-        "timeOf": _PYTHON_HAS_IT,
-        **dict.fromkeys(("isMissed", "highest"), _PYTHON_HAS_IT),
+        **dict.fromkeys(("isMissed", "highest", "reasonOf"), _PYTHON_HAS_IT),
     },
     "document/document": {"emptyDocument": "Python's dataclass has defaults"},
     "document/storedFields": {"pairs": _PYTHON_HAS_IT},
@@ -89,8 +83,8 @@ def files(core: Path, suffix: str) -> dict[str, Path]:
     return {(path.parent / camel(path.stem)).relative_to(core).as_posix(): path for path in paths}
 
 
-def test_both_cores_have_the_six_folders() -> None:
-    assert {path.parent.name for path in PYTHON.rglob("*.py")} - {"_core"} == FOLDERS | PYTHON_FOLDERS
+def test_both_cores_have_the_seven_folders() -> None:
+    assert {path.parent.name for path in PYTHON.rglob("*.py")} - {"_core"} == FOLDERS
     assert {path.parent.name for path in TYPESCRIPT.rglob("*.ts")} - {"core"} == FOLDERS
 
 

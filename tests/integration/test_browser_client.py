@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from coldnotify import Message
+from coldnotify import Message, Notify
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.browser import MISSING, Browser, browser
@@ -36,7 +36,7 @@ DOMAIN, GROUP = "animal.observer", "pages"
 NPM = shutil.which("npm")
 _NPM_S = 240
 WAIT_S = 120
-SCRIPT_BYTES_MAX = 480_000
+SCRIPT_BYTES_MAX = 520_000
 """Of all modules together, as the compiler writes them: with comments, not compressed."""
 TOLD = "[...document.querySelectorAll('#told li')].map((item) => item.innerText).join(', ')"
 CAUGHT_UP = "document.querySelector('#phase').innerText == 'caught up'"
@@ -410,6 +410,140 @@ def test_tabs_share_a_session_whichever_of_them_ends(up: Up, site: str, tmp_path
             _no_errors(window)
         assert window.run(f"return {TOLD}") == "camera 2 null", "it wanted it no more"
         assert third.applied_by(1, timeout_s=WAIT_S) == (1, 0)
+
+
+MEMBER = """
+const [domain, groupId, address, leaseS] = arguments;
+window.log = [];
+const note = (what, { payload, attempts, isLost }) => window.log.push(`${what} ${payload} ${attempts} ${isLost}`);
+return import(new URL("dist/index.js", location.href)).then(async ({ Notify }) => {
+  const settings = { retryMinS: 0.1, retryMaxS: 0.2, backoffMaxS: 1, onError: ({ name }) => window.log.push(name) };
+  window.member = new Notify({ domain, groupId, clientId: "page-member", address, ...settings });
+  const work = async (message) => {
+    note("begins", message);
+    if (message.payload === "throws" && message.attempts === 0) throw new Error("no");
+    if (message.payload === "retries" && message.attempts === 0) return message.retry(0);
+    if (message.payload === "poison") return message.reject();
+    if (message.payload === "certain") {
+      await message.done();
+      note("is settled", message);
+      throw new Error("this has no effect any more");
+    }
+    if (String(message.payload).startsWith("held")) await new Promise((resolve) => (window.goOn = resolve));
+    note("ends", message);
+  };
+  const share = member.channel("tasks", { share: "workers", since: "oldest", leaseS, prefetch: 1 });
+  share.subscribe(work, undefined, (message) => note("lost", message));
+  await member.connect();
+});
+"""
+"""A member of a share in the page; its callback waits for `goOn` with a task whose name begins with held."""
+
+
+def logged(*lines: str) -> str:
+    """A condition: the page's log has these lines."""
+    return f"{json.dumps(lines)}.every((line) => window.log.includes(line))"
+
+
+def _back_end_worker(up: Up, group: str, told: list[str]) -> Notify:
+    worker = notify(up, "back-end", None, group=group)
+    worker.channel("tasks", share="workers", since="oldest", lease_s=600).subscribe(
+        lambda one: told.append(one.payload)
+    )
+    return worker
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_page_is_a_member_of_a_share_and_goes_on_behind_a_killed_gateway(up: Up, site: str, tmp_path: Path) -> None:
+    group, letters, told = "pages-that-work", list[Message](), list[str]()
+    arguments = (DOMAIN, group, f"ws://{up.report['web']}", 600)
+    with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
+        window.open(f"{site}?{urlencode({'domain': DOMAIN, 'group': group, 'address': arguments[2]})}")
+        window.run(MEMBER, *arguments)
+        for task in ("throws", "retries", "certain", "plain"):
+            publisher.send(DOMAIN, group, "tasks", task)
+        expected = [f"begins {task} {attempts} false" for task in ("throws", "retries") for attempts in (0, 1)]
+        expected += [f"ends {task} 1 false" for task in ("throws", "retries")]
+        window.wait_for(logged(*expected, "is settled certain 0 false", "ends plain 0 false"), "what callbacks decide")
+
+        publisher.send(DOMAIN, group, "tasks", "held")
+        window.wait_for("window.goOn !== undefined", "its callback runs")
+        with _back_end_worker(up, group, told) as worker:
+            assert worker.wait_caught_up(WAIT_S)
+            pids = up.kill("gateway")
+            up.wait_ready(other_than=pids)
+            window.wait_for("window.member.connected && window.member.status.phase == 'live'", "it has a new session")
+            publisher.send(DOMAIN, group, "tasks", "other")
+            wait_for(lambda: told == ["other"], "the page has its hands full")
+            assert "lost held 0 false" not in window.run("return log")
+            window.run("goOn()")
+            window.wait_for(logged("ends held 0 false"), "it ends")
+            window.wait_for("window.member.status.waiting == 0", "nothing waits")
+        publisher.send(DOMAIN, group, "tasks", "poison")
+        with notify(up, "watcher", None, group=group) as watcher:
+            watcher.channel("tasks.workers.dead", since="oldest").subscribe(letters.append)
+            wait_for(lambda: letters, "its dead letter")
+        assert [one.payload for one in letters] == ["poison"]
+        assert window.run("return log.filter((line) => line.startsWith('begins held'))") == ["begins held 0 false"]
+        told.clear()
+        window.run("return member.disconnect()")
+        with _back_end_worker(up, group, told):
+            publisher.send(DOMAIN, group, "tasks", "last")
+            wait_for(lambda: told == ["last"], "all else was settled for certain")
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_tab_that_follows_works_and_gives_back_when_it_is_closed(up: Up, site: str, tmp_path: Path) -> None:
+    group, told = "tabs-that-work", list[str]()
+    arguments = (DOMAIN, group, f"ws://{up.report['web']}", 600)
+    page = f"{site}?{urlencode({'domain': DOMAIN, 'group': group, 'address': arguments[2]})}"
+    with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
+        first = window.tab
+        window.open(page)
+        window.run(MEMBER.replace("  share.subscribe(", "  if (false) share.subscribe("), *arguments)
+        second = window.new_tab()
+        window.open(page)
+        window.run(MEMBER, *arguments)
+        for task in ("throws", "retries", "certain"):
+            publisher.send(DOMAIN, group, "tasks", task)
+        expected = [f"ends {task} 1 false" for task in ("throws", "retries")]
+        window.wait_for(logged(*expected, "is settled certain 0 false"), "the follower's callback decides")
+        publisher.send(DOMAIN, group, "tasks", "held")
+        window.wait_for("window.goOn !== undefined", "its callback runs")
+        with _back_end_worker(up, group, told) as worker:
+            assert worker.wait_caught_up(WAIT_S)
+            window.close_tab(second)
+            window.turn_to(first)
+            wait_for(lambda: told == ["held"], "the tab is gone, so its task is given back at once")
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_tab_whose_leader_is_gone_hears_that_its_lease_is_lost(up: Up, site: str, tmp_path: Path) -> None:
+    group, told = "tabs-without-leader", list[str]()
+    arguments = (DOMAIN, group, f"ws://{up.report['web']}", 5)
+    page = f"{site}?{urlencode({'domain': DOMAIN, 'group': group, 'address': arguments[2]})}"
+    with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
+        first = window.tab
+        window.open(page)
+        window.run(MEMBER.replace("  share.subscribe(", "  if (false) share.subscribe("), *arguments)
+        second = window.new_tab()
+        window.open(page)
+        window.run(MEMBER, *arguments)
+        publisher.send(DOMAIN, group, "tasks", "held")
+        window.wait_for("window.goOn !== undefined", "the follower's callback runs")
+        with _back_end_worker(up, group, told) as worker:
+            assert worker.wait_caught_up(WAIT_S)
+            window.close_tab(first)
+            window.turn_to(second)
+            wait_for(lambda: told == ["held"], "another member has it once its lease is over")
+            window.run("goOn()")
+            window.wait_for(logged("ends held 0 true"), "its callback sees that it is lost")
 
 
 @pytest.mark.kafka

@@ -18,16 +18,19 @@ import {
   MessagesMissed,
   OpenElsewhere,
 } from "./errors.js";
+import type { LeaseControls } from "./handedMessage.js";
 import { TIMER_MS_MAX } from "./link.js";
 import type { Missed } from "./message.js";
 import type { Notification } from "./notification.js";
 import type { Subscriptions } from "./subscriptions.js";
 import {
+  type ErrorFields,
   errorOf,
   fieldsOf,
   type FollowerMessage,
   Heard,
   type LeaderMessage,
+  type LeaseWish,
   lockOf,
   SILENT_S,
   type Subscribing,
@@ -50,6 +53,8 @@ const ASKED: readonly (keyof Asked)[] = [
   "askDescriptions",
   "registerChannel",
   "unregisterChannel",
+  "registerShare",
+  "unregisterShare",
 ];
 const CALLS: readonly (keyof (Asked & Subscribing))[] = [
   ...ASKED,
@@ -59,6 +64,8 @@ const CALLS: readonly (keyof (Asked & Subscribing))[] = [
   "unsubscribeMembers",
   "subscribeMissed",
   "unsubscribeMissed",
+  "subscribeLost",
+  "unsubscribeLost",
 ];
 
 /** What a follower uses of its `Notify`. */
@@ -75,6 +82,44 @@ export interface Following {
   readonly read: (text: string) => { document: Document; application: Application };
   readonly report: (error: ColdNotifyError) => void;
   readonly changed: () => void;
+}
+
+/** The lease of a message that a callback of this tab works at; the leader holds it. */
+class FollowedLease implements LeaseControls {
+  #isLost = false;
+  #isOver = false;
+  #retryS: number | null = null;
+  #rejects = false;
+  readonly #told: (() => void)[] = [];
+
+  constructor(
+    readonly leaseS: number,
+    readonly ask: () => void,
+  ) {}
+
+  readonly isLost = (): boolean => this.#isLost;
+  readonly retry = (afterS: number): void => void (this.#retryS = afterS);
+  readonly reject = (): void => void (this.#rejects = true);
+
+  readonly settle = (told: () => void): void => {
+    if (this.#isOver) return told();
+    this.#told.push(told);
+    this.ask();
+  };
+
+  get wish(): LeaseWish {
+    return { retryS: this.#retryS, rejects: this.#rejects };
+  }
+
+  lose(): void {
+    this.#isLost = true;
+    this.settled();
+  }
+
+  settled(): void {
+    this.#isOver = true;
+    for (const one of this.#told.splice(0)) one();
+  }
 }
 
 /** The session of another tab, from this tab's side. */
@@ -108,6 +153,8 @@ export class Follower {
   /** What was told since the view. */
   readonly #overlay = new Map<string, { notification: Notification; floor: Floor }>();
   readonly #messages = new Map<string, bigint>();
+  /** The messages of shares that callbacks work at, by the leader's job. */
+  readonly #leases = new Map<number, FollowedLease>();
   /** The end of the callback that was begun last: they run one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #over = false;
@@ -219,6 +266,7 @@ export class Follower {
     if (this.#over) return;
     this.#over = true;
     this.#leader = null;
+    this.#loseLeases();
     this.#release();
     clearTimeout(this.#answerTimer);
     clearTimeout(this.#publishTimer);
@@ -255,6 +303,7 @@ export class Follower {
   }
 
   #join(leader: string): void {
+    this.#loseLeases();
     const { requests, subscriptions, publications, wishes } = this.#parts;
     this.#isJoined = false;
     this.#leader = leader;
@@ -278,6 +327,7 @@ export class Follower {
         if (message.number >= this.#joinedBy) this.#join(from);
         return;
       case "over":
+        this.#loseLeases();
         this.#isJoined = false;
         this.#leader = null;
         return;
@@ -300,6 +350,10 @@ export class Follower {
         return report(errorOf(message.error) as ColdNotifyError);
       case "job":
         return void this.#callBack(from, message.job, message.number, message.told);
+      case "lost":
+        return this.#leases.get(message.job)?.lose();
+      case "settled":
+        return this.#leases.get(message.job)?.settled();
       case "answer": {
         const { request, answer } = message;
         if (answer === null) publications.notPublished(request, "", FULL_MS, nowS());
@@ -328,16 +382,27 @@ export class Follower {
   #callBack(leader: string, job: number, number: number, told: Told): void {
     const { heard, subscriptions } = this.#parts;
     this.#channel.post({ kind: "begun", job }, leader);
-    const call = (): unknown => subscriptions.tell(number)?.(told);
+    const lease = "handed" in told ? new FollowedLease(told.leaseS, () => this.#ask({ kind: "settle", job })) : null;
+    const given = lease === null ? told : { ...told, controls: lease };
+    if (lease !== null) this.#leases.set(job, lease);
+    const call = (): unknown => subscriptions.tell(number)?.(given);
+    const returned = (error: ErrorFields | null): void => {
+      this.#leases.delete(job);
+      if (this.#leader === leader) this.#ask({ kind: "returned", job, error, ...(lease !== null && { wish: lease.wish }) });
+    };
     void this.#next(() => heard.tell(number, told, leader, job, call)).then(
       () => {
         this.#put(told);
-        if (this.#leader === leader) this.#ask({ kind: "returned", job, error: null });
+        returned(null);
       },
-      (error: unknown) => {
-        if (this.#leader === leader) this.#ask({ kind: "returned", job, error: fieldsOf(error) });
-      },
+      (error: unknown) => returned(fieldsOf(error)),
     );
+  }
+
+  /** The leader that held the leases is gone: the next one does not know that callbacks here work at their messages. */
+  #loseLeases(): void {
+    for (const lease of this.#leases.values()) lease.lose();
+    this.#leases.clear();
   }
 
   /** Calls this once all callbacks before it have returned. */

@@ -13,6 +13,8 @@ export * from "./errors.js";
 export type { Patch } from "./core/publishing/patches.js";
 export type { MessageOptions, VersionOptions } from "./core/publishing/outgoing.js";
 export type { SinceOption } from "./core/interests/since.js";
+export type { HandedMessage } from "./handedMessage.js";
+export { LeasedMessage } from "./leasedMessage.js";
 export type { Message, Missed, MissedReason } from "./message.js";
 export type { Description, Notification } from "./notification.js";
 export { Notify, type Options } from "./notify.js";
@@ -21,12 +23,15 @@ export type {
   Callback,
   Channel,
   ChannelOptions,
+  LeasedCallback,
   MembersCallback,
   MessageCallback,
   MissedCallback,
   Query,
   QueryOptions,
   Registration,
+  Share,
+  ShareOptions,
   Subscription,
 } from "./registration.js";
 export type { Newest, Outcome } from "./outcome.js";

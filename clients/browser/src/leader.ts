@@ -8,12 +8,14 @@ import { type ColdNotifyError, OutboxFull } from "./errors.js";
 import type { Subscription } from "./registration.js";
 import type { Of, Subscriptions } from "./subscriptions.js";
 import {
+  type ErrorFields,
   errorOf,
   fieldsOf,
   type FollowerMessage,
   GATHER_S,
   type Heard,
   type LeaderMessage,
+  type LeaseWish,
   lockOf,
   SILENT_S,
   type Subscribing,
@@ -42,6 +44,9 @@ interface Tab {
 /** A callback of another tab that runs. */
 interface Running {
   readonly tab: string;
+  readonly job: AnyJob;
+  /** True once the tab has heard that the lease of its message is lost. */
+  heardLost: boolean;
   readonly returned: (error: unknown) => void;
   timer: ReturnType<typeof setTimeout> | undefined;
 }
@@ -115,9 +120,14 @@ export class Leader {
     if (this.#awaited.size === 0) this.#gathered();
   }
 
-  /** Tells the followers the status, if it has changed. */
+  /** Tells the followers the status, if it has changed, and what is lost of what they work at. */
   stepped(now: number): void {
     const { client, heard } = this.#led;
+    for (const [id, running] of this.#running) {
+      if (running.heardLost || !("lease" in running.job) || !running.job.lease.isLost) continue;
+      running.heardLost = true;
+      this.#channel.post({ kind: "lost", job: id }, running.tab);
+    }
     if (client.caughtUp(now)) heard.caughtUp(this.#id);
     if (this.#tabs.size === 0) return;
     const [status, { connected }] = [client.status(now, Date.now()), client];
@@ -201,7 +211,9 @@ export class Leader {
       case "begun":
         return clearTimeout(this.#running.get(message.job)?.timer);
       case "returned":
-        return this.#running.get(message.job)?.returned(message.error === null ? null : errorOf(message.error));
+        return this.#returned(message.job, message.error, message.wish);
+      case "settle":
+        return this.#settle(from, tab, message.job);
       case "publish":
         return this.#publish(from, tab, message.request, message.outgoing);
       case "ask": {
@@ -216,6 +228,27 @@ export class Leader {
       case "bye":
         return this.#remove(from);
     }
+  }
+
+  #returned(job: number, error: ErrorFields | null, wish: LeaseWish | undefined): void {
+    const running = this.#running.get(job);
+    if (running === undefined) return;
+    if ("lease" in running.job && wish !== undefined) {
+      if (wish.retryS !== null) running.job.lease.wantRetry(wish.retryS);
+      if (wish.rejects) running.job.lease.wantReject();
+    }
+    running.returned(error === null ? null : errorOf(error));
+  }
+
+  #settle(from: string, tab: Tab, id: number): void {
+    const running = this.#running.get(id);
+    if (running === undefined || !("lease" in running.job)) return;
+    const { lease } = running.job;
+    const tell = this.#answering(from, tab);
+    this.#led.client.application.settle(lease, () => {
+      if (lease.isLost) tell({ kind: "lost", job: id });
+      tell({ kind: "settled", job: id });
+    });
   }
 
   /** Answers go to this life of a tab alone: one that joins again counts its requests anew. */
@@ -269,7 +302,7 @@ export class Leader {
         this.#remove(tab);
         this.#led.wake();
       };
-      const running: Running = { tab, returned, timer: setTimeout(leave, 1000 * SILENT_S) };
+      const running: Running = { tab, job, heardLost: false, returned, timer: setTimeout(leave, 1000 * SILENT_S) };
       this.#running.set(id, running);
       this.#channel.post({ kind: "job", job: id, number, told: toldOf(job) }, tab);
     });
@@ -292,4 +325,5 @@ const OF: Readonly<Record<string, Of | undefined>> = {
   subscribe: "what comes",
   subscribeMembers: "members",
   subscribeMissed: "missed",
+  subscribeLost: "lost",
 } satisfies Partial<Record<keyof Subscribing, Of>>;

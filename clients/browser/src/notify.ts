@@ -6,19 +6,20 @@ import type { Application } from "./core/application.js";
 import { Client, type Status } from "./core/client.js";
 import type { AnyJob } from "./core/delivery/callbackTurns.js";
 import { type ClientIdentity, decode, type Document, emptyDocument } from "./core/document/document.js";
-import { byChannel, byQuery, channelOf, type Interest, isName, prefixOf } from "./core/interests/interests.js";
+import { byChannel, byQuery, byShare, channelOf, type Interest, isName, prefixOf, shareOf } from "./core/interests/interests.js";
 import { sinceOf } from "./core/interests/since.js";
 import { messageOf, type MessageOptions, type Outgoing, patchOf, versionOf, type VersionOptions } from "./core/publishing/outgoing.js";
 import type { Patch } from "./core/publishing/patches.js";
 import { Publications } from "./core/publishing/publications.js";
 import type { Gateways } from "./core/session/reconnect.js";
+import { LEASE_S } from "./core/shares/shareMember.js";
 import { type ClientSettings, type Profile, settingsOf } from "./core/settings.js";
 import { type Asked, Wishes } from "./core/wishes.js";
 import { askDirectory, type NamedGateway } from "./directory.js";
 import { type ColdNotifyError, StateDamaged } from "./errors.js";
 import type { Description, Notification } from "./notification.js";
 import { newId, type Publication, SessionPublishing } from "./publishing.js";
-import type { Channel, ChannelOptions, Query, QueryOptions, Registration } from "./registration.js";
+import type { Channel, ChannelOptions, Query, QueryOptions, Registration, Share, ShareOptions } from "./registration.js";
 import { Run, type Tell } from "./run.js";
 import {
   checkAttributes,
@@ -31,6 +32,7 @@ import {
   prefixExpression,
   titleOf,
 } from "./schemas/names.js";
+import { checkShare, checkWhole, HELD_MAX, LEASE_S_MAX, LEASE_S_MIN } from "./schemas/shareNames.js";
 import { Follower } from "./follower.js";
 import { Leader } from "./leader.js";
 import { LocalState, type State } from "./state.js";
@@ -116,7 +118,11 @@ export class Notify {
     const wake = (): void => this.#run?.wake();
     const floor = (name: string): bigint => this.#follower?.floor(name) ?? this.#client?.application.floor(name) ?? -1n;
     this.#publishing = new SessionPublishing(this.#publications, this.#onError, wake, floor);
-    this.#subscriptions = new Subscriptions(() => this.#run?.client?.application ?? this.#follower?.remote, wake);
+    this.#subscriptions = new Subscriptions(
+      () => this.#run?.client?.application ?? this.#follower?.remote,
+      wake,
+      (lease, told) => this.#client?.application.settle(lease, told),
+    );
   }
 
   /** Want to be told the newest version of this object. What is registered already costs nothing. Throws RangeError. */
@@ -171,8 +177,18 @@ export class Notify {
    * goes on where it is, also after a reload. `attributes`: only messages that are sent to one of these, or to all. Of
    * one name there is one set of attributes, the one that was said last. Throws RangeError, which names the option.
    */
-  channel(name: string, options: ChannelOptions = {}): Channel {
-    return this.#channel(checkChannel(name), options);
+  channel(name: string, options?: ChannelOptions & { readonly share?: never }): Channel;
+  /**
+   * Be a member of a share of this channel: each of its messages is handed to one member, under a lease
+   * (`docs/queues.md`).
+   *
+   * The first member of a share decides `since` and `attributes`; others have to say the same. Said again, `leaseS` and
+   * `prefetch` become what is said. Throws RangeError, which names the option.
+   */
+  channel(name: string, options: ShareOptions): Share;
+  channel(name: string, options: ChannelOptions | ShareOptions = {}): Channel | Share {
+    const checked = checkChannel(name);
+    return "share" in options && options.share !== undefined ? this.#share(checked, options) : this.#channel(checked, options);
   }
 
   /**
@@ -184,9 +200,19 @@ export class Notify {
     return this.#channel(patternOf(of), options);
   }
 
-  /** Want this channel no more: its subscriptions end, the service is told. Throws RangeError. */
-  unregisterChannel(name: string): void {
-    this.#unregisterChannel(checkChannel(name));
+  /**
+   * Want this channel no more: its subscriptions end, the service is told. With `share`: be a member of that no more, which
+   * gives back what it has. Throws RangeError.
+   */
+  unregisterChannel(name: string, share?: string): void {
+    const channel = checkChannel(name);
+    if (share === undefined) return this.#unregisterChannel(channel);
+    this.#requests.unregisterShare(channel, checkShare(share, channel));
+    this.#subscriptions.endAll((interest) => {
+      const found = shareOf(interest);
+      return found?.channel === channel && found.share === share;
+    });
+    this.#run?.wake();
   }
 
   /** The same for all channels of this prefix or pattern, as `channels` was told it. */
@@ -203,6 +229,23 @@ export class Notify {
       name: titleOf(name),
       attributes: new Set(channel.attributes),
       subscribe: (callback, onMissed) => this.#subscriptions.subscribeChannel(interest, callback, onMissed),
+    };
+  }
+
+  #share(channel: string, { share, since = "now", attributes = [], leaseS = LEASE_S, prefetch = 1 }: ShareOptions): Share {
+    const of = { channel, share: checkShare(share, channel), attributes: checkAttributes(attributes) };
+    const interest = byShare(of);
+    this.#requests.registerShare(of, {
+      since: sinceOf(since),
+      leaseS: checkWhole("leaseS", leaseS, LEASE_S_MIN, LEASE_S_MAX),
+      prefetch: checkWhole("prefetch", prefetch, 1, HELD_MAX),
+    });
+    this.#run?.wake();
+    return {
+      name: channel,
+      share,
+      attributes: new Set(of.attributes),
+      subscribe: (callback, onMissed, onLost) => this.#subscriptions.subscribeShare(interest, callback, onMissed, onLost),
     };
   }
 

@@ -1,6 +1,7 @@
 /** What an application holds of its registrations: an object's, a query's, a channel's, and their callbacks. */
 
 import type { SinceOption } from "./core/interests/since.js";
+import type { LeasedMessage } from "./leasedMessage.js";
 import type { Message, Missed } from "./message.js";
 import type { Description, Notification } from "./notification.js";
 
@@ -15,6 +16,9 @@ export type MessageCallback = (message: Message) => unknown;
 
 /** Receives where messages of a channel may be missing, and why; may be asynchronous. */
 export type MissedCallback = (missed: Missed) => unknown;
+
+/** Receives a message of a share, under a lease; may be asynchronous. */
+export type LeasedCallback = (message: LeasedMessage) => unknown;
 
 /** A callback that is called until `dispose`. */
 export interface Subscription {
@@ -105,4 +109,32 @@ export interface Channel {
    * A gap is delivered before the message that follows it. Without an `onMissed` it is reported as MessagesMissed.
    */
   subscribe(callback: MessageCallback, onMissed?: MissedCallback): Subscription;
+}
+
+/** How a share of a channel is taken. */
+export interface ShareOptions extends ChannelOptions {
+  /** The share's name. */
+  readonly share: string;
+  /** Length of a lease in seconds, 3 to 43,200; 30 unless said. The library prolongs it, whatever the callback does. */
+  readonly leaseS?: number;
+  /** So many messages this client may have at once, with those that wait for their callback: 1 to 1,000; 1 unless said. */
+  readonly prefetch?: number;
+}
+
+/** The membership in a share: each message of the channel is handed to one of its members. */
+export interface Share {
+  /** The channel's name. */
+  readonly name: string;
+  /** The share's name. */
+  readonly share: string;
+  /** The attributes of the subscription. */
+  readonly attributes: ReadonlySet<string>;
+  /**
+   * Calls `callback` with each message that is handed to this client, one after the other, under a lease.
+   *
+   * A callback that returns (a promise: is fulfilled) settles the message; one that throws gives it back, for a time that
+   * doubles with each attempt. `onMissed` is called where messages may be missing, at one member; `onLost` as soon as
+   * another member may have a message whose callback still runs, or that is not settled for certain.
+   */
+  subscribe(callback: LeasedCallback, onMissed?: MissedCallback, onLost?: LeasedCallback): Subscription;
 }

@@ -7,7 +7,7 @@ import type { Document } from "./core/document/document.js";
 import type { ClientSettings } from "./core/settings.js";
 import { Standstill } from "./core/session/standstill.js";
 import { type NamedGateway, NoGateway } from "./directory.js";
-import { type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
+import { ChannelCallbackFailed, type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
 import type { Follower } from "./follower.js";
 import type { Leader } from "./leader.js";
 import { Link, TIMER_MS_MAX } from "./link.js";
@@ -281,6 +281,7 @@ export class Run {
       this.#save(client);
       client.tick(nowS());
       this.#drive(client);
+      this.#tellLost(client);
       this.#callBack(client);
       this.#tell(client);
       this.#leader?.stepped(nowS());
@@ -361,7 +362,10 @@ export class Run {
       const isMain = number === client.mainLink;
       const wanted = isMain ? client.linkWanted : client.trialWanted;
       if (!isMain && !wanted) link.end();
-      else link.drive(() => client.dataToSend(nowS(), number), wanted, this.#closing && isMain, LINGER_S);
+      else {
+        link.drive(() => client.dataToSend(nowS(), number), wanted, this.#closing && isMain, LINGER_S);
+        client.sent(number); // the browser has the bytes: they leave even if this page dies now
+      }
     }
     const main = client.mainLink;
     if (!this.#links.has(main)) this.#connect(client, client.connectDue(nowS()), main);
@@ -394,6 +398,16 @@ export class Run {
   }
 
   // The callbacks: one after the other, so that an object's versions are told in order
+
+  /** Tells who is to hear it that a lease is lost, beside the callback that runs. */
+  #tellLost(client: Client): void {
+    for (let job = client.nextLost(); job !== null; job = client.nextLost()) {
+      const { handed, lease } = job;
+      void this.#runJob(job).then((failed) => {
+        for (const cause of failed.values()) this.report(new ChannelCallbackFailed(handed.channel, lease.offset, cause));
+      });
+    }
+  }
 
   #callBack(client: Client): void {
     if (this.#callingBack) return;

@@ -2,15 +2,19 @@
 
 import type { CallbackJob } from "./core/delivery/slot.js";
 import type { MembersJob } from "./core/delivery/telling.js";
-import { channelOf, type Interest } from "./core/interests/interests.js";
+import type { Interest } from "./core/interests/interests.js";
+import type { Lease } from "./core/shares/lease.js";
+import type { ShareJob } from "./core/shares/shareMember.js";
 import type { ChannelJob } from "./core/streams/feed.js";
+import type { HandedMessage, LeaseControls } from "./handedMessage.js";
+import { LeasedMessage } from "./leasedMessage.js";
 import type { Message, Missed } from "./message.js";
-import type { Callback, MembersCallback, MessageCallback, MissedCallback, Subscription } from "./registration.js";
+import type { Callback, LeasedCallback, MembersCallback, MessageCallback, MissedCallback, Subscription } from "./registration.js";
 import type { Tell } from "./run.js";
-import type { Subscribing } from "./tabs.js";
+import type { Subscribing, Told } from "./tabs.js";
 
-/** The kind of calls: objects' versions or channels' messages, changes of a query's members, or gaps of a channel. */
-export type Of = "what comes" | "members" | "missed";
+/** The kind of calls: objects' versions or channels' messages, members of a query, gaps of a channel, or lost leases. */
+export type Of = "what comes" | "members" | "missed" | "lost";
 
 interface Subscriber {
   readonly interest: Interest;
@@ -25,10 +29,19 @@ export class Subscriptions {
   readonly #subscribers = new Map<number, Subscriber>();
   readonly #application: () => Subscribing | undefined;
   readonly #wake: () => void;
+  readonly #settle: (lease: Lease, told: () => void) => void;
   #nextSubscriber = 1;
 
-  /** `application`: the client that runs, in this tab or another, if one does. `wake`: it looks again. */
-  constructor(application: () => Subscribing | undefined, wake: () => void) {
+  /**
+   * `application`: the client that runs, in this tab or another, if one does. `wake`: it looks again. `settle`: it settles
+   * a message whose callback runs.
+   */
+  constructor(
+    application: () => Subscribing | undefined,
+    wake: () => void,
+    settle: (lease: Lease, told: () => void) => void,
+  ) {
+    this.#settle = settle;
     this.#application = application;
     this.#wake = wake;
   }
@@ -60,6 +73,49 @@ export class Subscriptions {
       subscriptions.unshift(this.#addSubscriber(onMissed, missed));
     }
     return { dispose: () => subscriptions.forEach((one) => one.dispose()) };
+  }
+
+  /** Adds callbacks of a share's messages, of its gaps, and of lost leases. */
+  subscribeShare(
+    interest: Interest,
+    callback: LeasedCallback,
+    onMissed?: MissedCallback,
+    onLost?: LeasedCallback,
+  ): Subscription {
+    for (const [name, one] of Object.entries({ onMissed, onLost })) {
+      if (one !== undefined && typeof one !== "function") throw new RangeError(`${name}: cannot be called`);
+    }
+    const subscriptions: Subscription[] = [];
+    const add = (of: Of, given: unknown, tell: Tell): void => {
+      subscriptions.push(this.#addSubscriber(given, { interest, tell, of }));
+    };
+    if (onMissed !== undefined) add("missed", onMissed, (job) => onMissed((job as ShareJob).handed as Missed));
+    if (onLost !== undefined) add("lost", onLost, (job) => this.#lost(job as ShareJob, onLost));
+    add("what comes", callback, (job) => callback(this.#leased(job as ShareJob)));
+    return { dispose: () => subscriptions.forEach((one) => one.dispose()) };
+  }
+
+  /** Nobody takes a notice of missing messages for a message. */
+  #lost(job: ShareJob, onLost: LeasedCallback): unknown {
+    return "data" in job.handed ? onLost(this.#leased(job)) : undefined;
+  }
+
+  #leased(job: ShareJob | Told): LeasedMessage {
+    const { handed, controls } = job as { handed: HandedMessage; controls?: LeaseControls };
+    return new LeasedMessage(handed, controls ?? this.#controls((job as ShareJob).lease));
+  }
+
+  #controls(lease: Lease): LeaseControls {
+    return {
+      isLost: () => lease.isLost,
+      leaseS: lease.leaseS,
+      retry: (afterS) => lease.wantRetry(afterS),
+      reject: () => lease.wantReject(),
+      settle: (told) => {
+        this.#settle(lease, told);
+        this.#wake();
+      },
+    };
   }
 
   /** Adds a callback of what enters and leaves a query. */
@@ -98,7 +154,8 @@ export class Subscriptions {
     const { interest, of } = subscriber;
     const application = this.#application();
     if (of === "members") application?.unsubscribeMembers(interest, number);
-    else if (of === "missed") application?.unsubscribeMissed(channelOf(interest)?.name ?? "", number);
+    else if (of === "missed") application?.unsubscribeMissed(interest, number);
+    else if (of === "lost") application?.unsubscribeLost(interest, number);
     else application?.unsubscribe(interest, number);
     this.#wake();
   }
@@ -112,6 +169,7 @@ export class Subscriptions {
 /** The application's callback is called from now on. */
 function join(application: Subscribing, number: number, { interest, of }: Subscriber): void {
   if (of === "members") application.subscribeMembers(interest, number);
-  else if (of === "missed") application.subscribeMissed(channelOf(interest)?.name ?? "", number);
+  else if (of === "missed") application.subscribeMissed(interest, number);
+  else if (of === "lost") application.subscribeLost(interest, number);
   else application.subscribe(interest, number);
 }

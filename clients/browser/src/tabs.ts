@@ -9,14 +9,16 @@ import type { Status } from "./core/client.js";
 import type { AnyJob } from "./core/delivery/callbackTurns.js";
 import type { Floor } from "./core/delivery/floors.js";
 import { floorOf } from "./core/delivery/slot.js";
-import { type Channel, type Interest, isName } from "./core/interests/interests.js";
+import { type Channel, type Interest, isName, type ShareInterest } from "./core/interests/interests.js";
 import { NOW, type Since } from "./core/interests/since.js";
 import type { Outgoing } from "./core/publishing/outgoing.js";
 import type { PublishAnswer } from "./core/publishing/publications.js";
 import type { Application } from "./core/application.js";
+import type { KeptShare } from "./core/shares/shareMember.js";
 import type { Asked } from "./core/wishes.js";
 import * as errors from "./errors.js";
-import type { Message } from "./message.js";
+import type { HandedMessage, LeaseControls } from "./handedMessage.js";
+import type { Message, Missed } from "./message.js";
 import type { Notification } from "./notification.js";
 import type { WireAskOutcome, WireOutcome } from "./schemas/wire.js";
 
@@ -27,19 +29,34 @@ export const SILENT_S = 10;
 export const GATHER_S = 5;
 
 /** The version of the messages below: tabs with different ones do not talk. */
-const MESSAGES = 1;
+const MESSAGES = 2;
 
 /** Calls that add and remove callbacks, by number. */
 export type Subscribing = Pick<
   Application,
-  "subscribe" | "unsubscribe" | "subscribeMembers" | "unsubscribeMembers" | "subscribeMissed" | "unsubscribeMissed"
+  | "subscribe"
+  | "unsubscribe"
+  | "subscribeMembers"
+  | "unsubscribeMembers"
+  | "subscribeMissed"
+  | "unsubscribeMissed"
+  | "subscribeLost"
+  | "unsubscribeLost"
 >;
 
 /** The contents of a job, as a callback needs them. */
 export type Told =
   | { readonly notification: Notification; readonly floor: Floor; readonly description: string | undefined }
   | { readonly change: { readonly added: ReadonlySet<string>; readonly removed: ReadonlySet<string> } }
-  | { readonly message: unknown; readonly channel: string };
+  | { readonly message: unknown; readonly channel: string }
+  /** `controls`: what the callback may do with the lease; they are made in the tab that has the callback. */
+  | { readonly handed: HandedMessage | Missed; readonly leaseS: number; readonly controls?: LeaseControls };
+
+/** What a callback of another tab wants to become of its message once it has ended. */
+export interface LeaseWish {
+  readonly retryS: number | null;
+  readonly rejects: boolean;
+}
 
 export interface ErrorFields {
   readonly name: string;
@@ -52,7 +69,9 @@ export type FollowerMessage =
   | { readonly kind: "hello" | "join" | "ready" | "here" | "connect" | "bye" }
   | { readonly kind: "call"; readonly method: keyof (Asked & Subscribing); readonly args: readonly unknown[] }
   | { readonly kind: "begun"; readonly job: number }
-  | { readonly kind: "returned"; readonly job: number; readonly error: ErrorFields | null }
+  | { readonly kind: "returned"; readonly job: number; readonly error: ErrorFields | null; readonly wish?: LeaseWish }
+  /** Its callback settles the message of this job, and waits until that is certain. */
+  | { readonly kind: "settle"; readonly job: number }
   | { readonly kind: "publish"; readonly request: number; readonly outgoing: Outgoing }
   | { readonly kind: "ask"; readonly question: WireAskOutcome };
 
@@ -69,6 +88,8 @@ export type LeaderMessage =
   | { readonly kind: "told"; readonly told: Told }
   | { readonly kind: "report"; readonly error: ErrorFields }
   | { readonly kind: "job"; readonly job: number; readonly number: number; readonly told: Told }
+  /** The lease of this job's message is lost; or its settlement is answered. */
+  | { readonly kind: "lost" | "settled"; readonly job: number }
   | { readonly kind: "answer"; readonly request: number; readonly answer: PublishAnswer | null }
   | { readonly kind: "outcome"; readonly outcome: WireOutcome };
 
@@ -125,6 +146,7 @@ export class TabRequests implements Asked {
   readonly #held = new Set<Interest>();
   readonly #described = new Set<Interest>();
   readonly #channels = new Map<string, Channel>();
+  readonly #shares = new Map<string, readonly [ShareInterest, KeptShare]>();
   readonly #next: () => Asked;
   readonly #others: () => Iterable<TabRequests>;
 
@@ -167,11 +189,23 @@ export class TabRequests implements Asked {
     if (![...this.#others()].some((one) => one.#channels.has(name))) this.#next().unregisterChannel(name);
   }
 
+  registerShare(share: ShareInterest, kept: KeptShare): void {
+    this.#next().registerShare(share, kept);
+    this.#shares.set([share.channel, share.share].join("\0"), [share, kept]);
+  }
+
+  unregisterShare(channel: string, share: string): void {
+    const key = [channel, share].join("\0");
+    this.#shares.delete(key);
+    if (![...this.#others()].some((one) => one.#shares.has(key))) this.#next().unregisterShare(channel, share);
+  }
+
   /** Repeats what is held, to a leader that may not know it. */
   repeat(to: Asked): void {
     for (const interest of this.#held) to.register(interest);
     for (const query of this.#described) to.askDescriptions(query, true);
     for (const channel of this.#channels.values()) to.registerChannel(channel, NOW);
+    for (const [share, kept] of this.#shares.values()) to.registerShare(share, kept);
   }
 }
 
@@ -213,16 +247,22 @@ export class Heard {
   }
 }
 
-/** Changes of members are not compared: they may be told again. */
+/** Changes of members, and messages of shares, are not compared: they may be told again. */
 function placeOf(number: number, told: Told): { place: string; content: string } {
   if ("notification" in told) {
     const { notification, floor, description } = told;
     const content = [floor.incarnation, floor.version, notification.deleted, description].join(" ");
     return { place: `${number} ${notification.objectId}`, content };
   }
-  if ("change" in told) return { place: `${number}`, content: `${Math.random()}` };
+  if ("change" in told || "handed" in told) return { place: `${number}`, content: `${Math.random()}` };
   const { channel, position, before } = told.message as Message & { before?: bigint };
   return { place: `${number} ${channel} ${position} ${before}`, content: "" };
+}
+
+/** Returns a message with bytes of its own: a view would take the whole frame with it. */
+function posted<M extends Message>(message: M): M {
+  const data = message.data.slice();
+  return { ...message, data, payload: message.payload === message.data ? data : message.payload };
 }
 
 /** Returns the contents of a job, which can be posted. */
@@ -231,11 +271,13 @@ export function toldOf(job: AnyJob): Told {
     const { message, feed } = job;
     const channel = feed.channel.name;
     if (!("data" in message)) return { message, channel };
-    // A view would take the whole frame with it.
-    const data = message.data.slice();
-    return { message: { ...message, data, payload: message.payload === message.data ? data : message.payload }, channel };
+    return { message: posted(message), channel };
   }
   if ("membership" in job) return { change: job.change };
+  if ("lease" in job) {
+    const { handed, lease } = job;
+    return { handed: "data" in handed ? posted(handed) : handed, leaseS: lease.leaseS };
+  }
   const { notification, update, description } = job;
   return { notification, floor: floorOf(update), description };
 }

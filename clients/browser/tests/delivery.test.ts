@@ -279,7 +279,7 @@ function tellAll(bench: Bench): string[] {
     const job = bench.delivery.turns.nextJob(0);
     if (job === null) return told;
     assert(!("feed" in job));
-    told.push("membership" in job ? `+${[...job.change.added]} -${[...job.change.removed]}` : `${job.notification.objectId} ${job.subscribers}`);
+    told.push("membership" in job ? `+${[...job.change.added]} -${[...job.change.removed]}` : `${(job as CallbackJob).notification.objectId} ${job.subscribers}`);
     bench.delivery.turns.done(job, new Map(), 0);
   }
 }
@@ -533,7 +533,7 @@ test("what has left a query whose members callback throws is told once that is p
     if (job === null) continue;
     assert(!("feed" in job));
     const isOfMembers = "membership" in job;
-    if (!isOfMembers) told.push(`${job.notification.objectId} ${job.subscribers}`);
+    if (!isOfMembers) told.push(`${(job as CallbackJob).notification.objectId} ${job.subscribers}`);
     delivery.turns.done(job, new Map(isOfMembers ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
     if (now === 0) delivery.queries.leave("a", [hash]);
   }

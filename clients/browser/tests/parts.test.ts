@@ -37,13 +37,14 @@ const FULL = {
   ]),
   queries: new Map(),
   channels: NO_CHANNELS,
+  shares: new Map(),
   epoch: 2 ** 32 - 1,
   cursor: 2n ** 64n - 1n,
   settled: true,
 };
 
 test("a document is read as it was written", () => {
-  const { wanted, pending, applied, newest, queries, channels: _, ...rest } = decode(encode(FULL), ME);
+  const { wanted, pending, applied, newest, queries, channels: _, shares: __, ...rest } = decode(encode(FULL), ME);
   assert.deepEqual({ ...rest, wanted, pending }, { identity: ME, epoch: FULL.epoch, cursor: FULL.cursor, settled: true, wanted: FULL.wanted, pending: FULL.pending });
   assert.deepEqual([...applied].sort(), [...FULL.applied].sort());
   assert.deepEqual([...newest].sort(), [...FULL.newest].sort());
@@ -159,7 +160,7 @@ test("a damaged document is found: any bit of it", () => {
 
 test("another client's document is refused, and a newer library's", () => {
   assert.throws(() => decode(encode(FULL), { ...ME, client: "other" }), /belongs to d\/g\/c, not to d\/g\/other/);
-  assert.throws(() => decode('{"format": 5}', ME), StateMismatch);
+  for (const format of [5, 7]) assert.throws(() => decode(`{"format": ${format}}`, ME), StateMismatch);
 });
 
 test("the frontier: a number counts once all before it is released", () => {

@@ -52,6 +52,7 @@ class Runner {
       wanted: new Set([...wanted, ...channels.channels.keys()]),
       pending: new Map([...(Object.entries(pending) as [string, OperationKind][]), ...operations]),
       channels,
+      shares: new Map(),
       queries: new Map(),
       newest: new Map(),
       settled: header.document.settled ?? false,
@@ -83,7 +84,7 @@ class Runner {
     else if (event.unregister_channel) client.application.unregisterChannel(event.unregister_channel);
     else if (event.subscribe_channel) client.application.subscribe(ofName(event.subscribe_channel), event.subscriber);
     else if (event.unsubscribe_channel) client.application.unsubscribe(ofName(event.unsubscribe_channel), event.subscriber);
-    else if (event.subscribe_missed) client.application.subscribeMissed(event.subscribe_missed, event.subscriber);
+    else if (event.subscribe_missed) client.application.subscribeMissed(byChannel({ name: event.subscribe_missed, attributes: [] }), event.subscriber);
     else if (event.stop) {
       this.#stopping = event.abandon ? "abandoned" : "orderly";
       client.stop(event.abandon);

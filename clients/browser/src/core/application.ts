@@ -3,9 +3,11 @@
 import type { Description, Notification } from "../notification.js";
 import type { Delivery } from "./delivery/delivery.js";
 import { parsedDescription } from "./delivery/memberDescriptions.js";
-import { type Channel, type Interest, isName } from "./interests/interests.js";
+import { type Channel, channelOf, type Interest, isName, type ShareInterest } from "./interests/interests.js";
 import type { Registrations } from "./interests/registrations.js";
 import type { Since } from "./interests/since.js";
+import type { Lease } from "./shares/lease.js";
+import type { KeptShare } from "./shares/shareMember.js";
 
 /** The calls of one client's application. They need no connection, and nothing here waits for one. */
 export class Application {
@@ -38,6 +40,22 @@ export class Application {
     if (interest !== null) this.unregister(interest);
   }
 
+  /** Is a member of this share, with these leases. Throws RangeError if the client's shares have no room. */
+  registerShare(share: ShareInterest, kept: KeptShare): void {
+    this.#delivery.shares.want(share, kept);
+  }
+
+  /** Is a member of the share no more. Its subscribers stay. */
+  unregisterShare(channel: string, share: string): void {
+    const interest = this.#delivery.shares.of(channel, share);
+    if (interest !== null) this.unregister(interest);
+  }
+
+  /** Settles a message of a share while its callback runs. `told` is called once that is answered, or lost. */
+  settle(lease: Lease, told: () => void): void {
+    this.#delivery.shares.settle(lease, told);
+  }
+
   /** Registers for exactly these objects; queries and channels stay as they are. */
   registerOnly(names: ReadonlySet<string>): void {
     const others = [...this.#registrations.wanted].filter((interest) => isName(interest) && !names.has(interest));
@@ -67,14 +85,28 @@ export class Application {
     this.#delivery.unsubscribeMembers(query, subscriber);
   }
 
-  /** Adds callback number `subscriber` for missed messages of the channel of this name. */
-  subscribeMissed(name: string, subscriber: number): void {
-    this.#delivery.channels.subscribeMissed(name, subscriber);
+  /** Adds callback number `subscriber` for missed messages of this channel, or of this share. */
+  subscribeMissed(interest: Interest, subscriber: number): void {
+    const channel = channelOf(interest);
+    if (channel === null) this.#delivery.shares.subscribeMissed(interest, subscriber);
+    else this.#delivery.channels.subscribeMissed(channel.name, subscriber);
   }
 
   /** Removes callback number `subscriber` for missed messages. */
-  unsubscribeMissed(name: string, subscriber: number): void {
-    this.#delivery.channels.unsubscribeMissed(name, subscriber);
+  unsubscribeMissed(interest: Interest, subscriber: number): void {
+    const channel = channelOf(interest);
+    if (channel === null) this.#delivery.shares.unsubscribeMissed(interest, subscriber);
+    else this.#delivery.channels.unsubscribeMissed(channel.name, subscriber);
+  }
+
+  /** Adds callback number `subscriber` for leases that are lost. */
+  subscribeLost(share: Interest, subscriber: number): void {
+    this.#delivery.shares.subscribeLost(share, subscriber);
+  }
+
+  /** Removes callback number `subscriber` for leases that are lost. */
+  unsubscribeLost(share: Interest, subscriber: number): void {
+    this.#delivery.shares.unsubscribeLost(share, subscriber);
   }
 
   /**

@@ -16,6 +16,7 @@ import type { Floor } from "./delivery/floors.js";
 import { isQuery, textOf } from "./interests/interests.js";
 import { Journal } from "./journal.js";
 import { CloseCode } from "../schemas/protocol.js";
+import type { ShareJob } from "./shares/shareMember.js";
 import { Publications } from "./publishing/publications.js";
 import { AddressBook } from "./session/addressBook.js";
 import { helloBeside } from "./session/hello.js";
@@ -156,6 +157,7 @@ export class Client {
       epoch: document.epoch,
       cursor: document.cursor,
       channels: document.channels,
+      shares: document.shares,
     });
     const { identity, settled } = document;
     const unsettled = saysUnsettled ? new UnsettledTold(journal, registrations, delivery, settings, settled) : null;
@@ -177,6 +179,7 @@ export class Client {
    */
   stop(abandon = false): void {
     this.#stopping = true;
+    this.#parts.delivery.shares.stop();
     this.#greeting = false;
     this.#trial = null;
     this.#abandoned ||= abandon;
@@ -419,6 +422,18 @@ export class Client {
     if (session.ended !== null) this.#sessionOver(session, session.ended, now);
   }
 
+  /** The bytes that `dataToSend` returned are written. */
+  sent(link: number): void {
+    if (link === this.#mainLink) this.#parts.delivery.shares.written();
+  }
+
+  /**
+   * Returns the callbacks to run of those who are to hear that a lease is lost, or null. They need not be waited for.
+   */
+  nextLost(): ShareJob | null {
+    return this.#parts.delivery.shares.takeLost();
+  }
+
   /** Returns bytes for the gateway. Call again when these are written. */
   dataToSend(now: number, link = this.#mainLink): Uint8Array {
     const data = link === this.#mainLink ? this.#session?.dataToSend(now) : this.#trial?.dataToSend();
@@ -564,6 +579,7 @@ export class Client {
       newest: delivery.newest.kept(delivery.floors),
       queries: delivery.queries.kept,
       channels: delivery.channels.kept,
+      shares: delivery.shares.kept,
       epoch: delivery.epoch,
       cursor: delivery.cursor,
       settled: unsettled?.isKnown ?? false,
@@ -585,6 +601,7 @@ export class Client {
   tick(now: number): void {
     this.#parts.delivery.prepare();
     this.#tellFreshness(now);
+    this.#parts.delivery.shares.tick(now);
     if (this.#session !== null && !this.#saidBye) {
       this.#session.tick(now);
       if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
@@ -601,8 +618,9 @@ export class Client {
   /** Returns the time of the next action other than jobs, if nothing happens before. */
   deadline(): number {
     const connectAt = this.#connectAt === null || this.#link || this.#asking ? Infinity : this.#connectAt;
-    if (this.#session === null || this.#saidBye) return Math.min(this.#saveAt, connectAt);
-    return Math.min(this.#saveAt, connectAt, this.#session.deadline(), this.#staleAt, this.#movesAt);
+    const own = Math.min(this.#saveAt, connectAt, this.#parts.delivery.shares.deadline());
+    if (this.#session === null || this.#saidBye) return own;
+    return Math.min(own, this.#session.deadline(), this.#staleAt, this.#movesAt);
   }
 
   get #jobsAwaited(): boolean {

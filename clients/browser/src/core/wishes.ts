@@ -1,13 +1,21 @@
 /** The application's requests while no client is running. */
 
 import type { Application } from "./application.js";
-import { type Channel, type Interest, isName } from "./interests/interests.js";
+import { byShare, type Channel, type Interest, isName, type ShareInterest } from "./interests/interests.js";
 import type { Since } from "./interests/since.js";
+import { checkRoom, type KeptShare } from "./shares/shareMember.js";
 
 /** The requests of an application; a running client executes them, otherwise they are noted until there is one. */
 export type Asked = Pick<
   Application,
-  "register" | "unregister" | "registerOnly" | "askDescriptions" | "registerChannel" | "unregisterChannel"
+  | "register"
+  | "unregister"
+  | "registerOnly"
+  | "askDescriptions"
+  | "registerChannel"
+  | "unregisterChannel"
+  | "registerShare"
+  | "unregisterShare"
 >;
 
 /** Notes the application's requests while no client is running: they are applied to the document once it is read. */
@@ -20,6 +28,9 @@ export class Wishes implements Asked {
 
   /** For channels by name: true if it is unregistered first, and the registrations after that. */
   readonly #channels = new Map<string, { ends: boolean; wanted: (readonly [Channel, Since])[] }>();
+
+  /** For shares by channel and name: true if it is unregistered first, and the registration after that. */
+  readonly #shares = new Map<string, { place: readonly [string, string]; ends: boolean; wanted: readonly [ShareInterest, KeptShare] | null }>();
 
   register(interest: Interest): void {
     this.#steps.set(interest, this.#steps.get(interest)?.includes(false) ? [false, true] : [true]);
@@ -50,6 +61,19 @@ export class Wishes implements Asked {
     this.#channels.set(name, { ends: true, wanted: [] });
   }
 
+  /** Throws RangeError if the client's shares have no room. */
+  registerShare(share: ShareInterest, kept: KeptShare): void {
+    const place = [share.channel, share.share] as const;
+    const key = place.join("\0");
+    const others = [...this.#shares].flatMap(([one, { wanted }]) => (one === key || wanted === null ? [] : [wanted]));
+    checkRoom(new Map([...others, [share, kept] as const].map(([one, of]) => [byShare(one), of])));
+    this.#shares.set(key, { place, ends: this.#shares.get(key)?.ends ?? false, wanted: [share, kept] });
+  }
+
+  unregisterShare(channel: string, share: string): void {
+    this.#shares.set([channel, share].join("\0"), { place: [channel, share], ends: true, wanted: null });
+  }
+
   apply(application: Asked): void {
     if (this.#only !== null) application.registerOnly(this.#only);
     for (const [interest, steps] of this.#steps) {
@@ -62,6 +86,10 @@ export class Wishes implements Asked {
     for (const [name, { ends, wanted }] of this.#channels) {
       if (ends) application.unregisterChannel(name);
       for (const [channel, since] of wanted) application.registerChannel(channel, since);
+    }
+    for (const { place, ends, wanted } of this.#shares.values()) {
+      if (ends) application.unregisterShare(...place);
+      if (wanted !== null) application.registerShare(...wanted);
     }
   }
 }

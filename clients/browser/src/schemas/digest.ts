@@ -26,6 +26,11 @@ export function channelHash(name: string, attributes: readonly string[] = []): b
   return shortened(Uint8Array.of(0xff, 0x63, ...encoder.encode([name, ...attributes].join("\0"))));
 }
 
+/** Returns the hash of a registration of a share: its name, the channel's and the attributes, each after a zero byte. */
+export function shareHash(text: string): bigint {
+  return shortened(Uint8Array.of(0xff, 0x73, ...encoder.encode(text)));
+}
+
 /** Returns the digest of several sets of objects, from each query's hash and the digest of its members. */
 export function setsDigest(sets: Iterable<readonly [hash: bigint, members: bigint]>): bigint {
   let sum = 0n;

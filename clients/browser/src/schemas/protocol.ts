@@ -144,6 +144,9 @@ export const STATE_FORMAT_WITH_CHANNELS = 3;
 /** Format of a state file that keeps a payload of any bytes: a library without them would take it for none. */
 export const STATE_FORMAT_WITH_BYTES = 4;
 
+/** Format of a state file with shares: a library without them would leave them without a word. */
+export const STATE_FORMAT_WITH_SHARES = 6;
+
 /** Why a gateway ends a session. */
 export const CloseCode = {
   GOING_AWAY: 1,

@@ -9,7 +9,10 @@ import type {
   CAUGHT_UP,
   CLIENT_FRAME,
   GATEWAY_FRAME,
+  HELD_MESSAGE,
+  HOLD,
   INTEREST,
+  LEASES,
   MESSAGE,
   MISSED,
   NOTIFICATION,
@@ -26,7 +29,7 @@ import type {
   WELCOME,
 } from "./wireTables.js";
 
-export { CLIENT_FRAME, GATEWAY_FRAME, INTEREST_KIND, OUTCOME_KIND, REASON, SINCE } from "./wireTables.js";
+export { CLIENT_FRAME, GATEWAY_FRAME, HELD_STATE, INTEREST_KIND, OUTCOME_KIND, REASON, SINCE } from "./wireTables.js";
 
 /** The client wants names in this session, never CRC-32s. */
 export const CAPABILITY_NAMES = 1;
@@ -46,6 +49,8 @@ export const CAPABILITY_MOVES = 64;
 export const KINDS_QUERIES = 2;
 /** In `kinds`: the service knows channels. */
 export const KINDS_CHANNELS = 4;
+/** In `kinds`: the service knows shares. */
+export const KINDS_SHARES = 16;
 /** In `kinds`: the service sends members' descriptions in this session. */
 export const KINDS_DESCRIPTIONS = 8;
 
@@ -59,6 +64,9 @@ export type Position = MessageOf<typeof POSITION>;
 export type WireStream = MessagePart<typeof STREAM>;
 export type WireMessage = MessageOf<typeof MESSAGE>;
 export type WireMissed = MessageOf<typeof MISSED>;
+export type WireHold = MessagePart<typeof HOLD>;
+export type WireHeldMessage = MessagePart<typeof HELD_MESSAGE>;
+export type WireLeases = MessageOf<typeof LEASES>;
 export type Registered = MessageOf<typeof REGISTERED>;
 export type CaughtUp = MessageOf<typeof CAUGHT_UP>;
 export type PageEnd = MessageOf<typeof PAGE_END>;

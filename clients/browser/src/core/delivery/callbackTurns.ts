@@ -1,14 +1,15 @@
-/** Which callbacks run next: those of objects, of queries' members and of channels. Objects and channels take turns. */
+/** Which callbacks run next: those of objects, of queries' members, of channels and of shares. They take turns. */
 
 import type { Channels } from "../streams/channels.js";
 import type { ChannelJob } from "../streams/feed.js";
+import type { ShareJob, ShareMember } from "../shares/shareMember.js";
 import type { Queries } from "./queries.js";
 import type { CallbackJob } from "./slot.js";
 import type { MembersJob } from "./telling.js";
 import type { Failing } from "./unsettled.js";
 
-/** Callbacks to run: those of an object, of a query's members, or of a channel. */
-export type AnyJob = CallbackJob | MembersJob | ChannelJob;
+/** Callbacks to run: those of an object, of a query's members, of a channel, or of a share. */
+export type AnyJob = CallbackJob | MembersJob | ChannelJob | ShareJob;
 
 /** The interface of those who deliver objects' versions, for callbacks. */
 export interface ObjectCallbacks {
@@ -31,23 +32,34 @@ export class CallbackTurns {
   readonly #objects: ObjectCallbacks;
   readonly #queries: Queries;
   readonly #channels: Channels;
+  readonly #shares: ShareMember;
   readonly #failing: Failing;
   readonly #jobs = new Set<AnyJob>();
-  /** True if callbacks of channels went first the last time. */
-  #channelsTurn = false;
+  /** The place of those who go first the next time: objects, channels, shares. */
+  #turn = 0;
 
-  constructor(objects: ObjectCallbacks, queries: Queries, channels: Channels, failing: Failing) {
+  constructor(objects: ObjectCallbacks, queries: Queries, channels: Channels, shares: ShareMember, failing: Failing) {
     this.#objects = objects;
     this.#queries = queries;
     this.#channels = channels;
+    this.#shares = shares;
     this.#failing = failing;
   }
 
   /** Returns the callbacks to run next, or null. */
   nextJob(now: number): AnyJob | null {
-    this.#channelsTurn = !this.#channelsTurn;
-    if (this.#channelsTurn) return this.#nextOfObjects(now) ?? this.#channels.nextJob(now);
-    return this.#channels.nextJob(now) ?? this.#nextOfObjects(now);
+    const turns = [
+      (): AnyJob | null => this.#nextOfObjects(now),
+      (): AnyJob | null => this.#channels.nextJob(now),
+      (): AnyJob | null => this.#shares.nextJob(now),
+    ];
+    const first = this.#turn;
+    this.#turn = (first + 1) % turns.length;
+    for (const turn of [...turns.slice(first), ...turns.slice(0, first)]) {
+      const job = turn();
+      if (job !== null) return job;
+    }
+    return null;
   }
 
   #nextOfObjects(now: number): AnyJob | null {
@@ -64,6 +76,10 @@ export class CallbackTurns {
       this.#channels.done(job, failed, now);
       return;
     }
+    if ("lease" in job) {
+      this.#shares.done(job, failed, now);
+      return;
+    }
     this.#jobs.delete(job);
     if (!("membership" in job)) {
       this.#objects.done(job, failed, now);
@@ -75,9 +91,9 @@ export class CallbackTurns {
     this.#queries.callbacks.done(job, isWanted, failed, now);
   }
 
-  /** Number of objects and channels with undelivered updates, including those that wait for a subscriber. */
+  /** Number of objects and channels with undelivered updates, and of messages of shares that wait. */
   get waiting(): number {
-    return this.#objects.waiting + this.#channels.waiting;
+    return this.#objects.waiting + this.#channels.waiting + this.#shares.waiting;
   }
 
   /** True if all callbacks have returned: versions that still wait have no subscriber. */
@@ -87,11 +103,12 @@ export class CallbackTurns {
 
   /** True if a job is running. */
   get running(): boolean {
-    return this.#jobs.size > 0 || this.#channels.running;
+    return this.#jobs.size > 0 || this.#channels.running || this.#shares.running;
   }
 
   /** Returns the time at which the next job can begin: -Infinity for now; Infinity if nothing waits for a time. */
   readyAt(): number {
-    return Math.min(this.#objects.readyAt(), this.#queries.callbacks.readyAt(), this.#channels.readyAt());
+    const others = [this.#queries.callbacks, this.#channels, this.#shares].map((one) => one.readyAt());
+    return Math.min(this.#objects.readyAt(), ...others);
   }
 }

@@ -10,7 +10,7 @@ import { Channels, type KeptChannels, NO_CHANNELS } from "../streams/channels.js
 import { CallbackTurns } from "./callbackTurns.js";
 import { compareFloors, type Floor, Floors, highestFloor } from "./floors.js";
 import { Frontier, type Hold } from "../streams/frontier.js";
-import { channelOf, type Interest, isName, queryOf } from "../interests/interests.js";
+import { channelOf, type Interest, isName, isShare, queryOf } from "../interests/interests.js";
 import { type KeptPayload, NewestUpdates } from "./newest.js";
 import type { Journal } from "../journal.js";
 import { parsedDescription } from "./memberDescriptions.js";
@@ -20,6 +20,7 @@ import { Queries } from "./queries.js";
 import type { Registrations } from "../interests/registrations.js";
 import type { ClientSettings } from "../settings.js";
 import { type CallbackJob, floorOf, Slot, UNKNOWN, type Update } from "./slot.js";
+import { type KeptShare, ShareMember } from "../shares/shareMember.js";
 import { Subscribers } from "./subscribers.js";
 import { Failing } from "./unsettled.js";
 
@@ -34,6 +35,8 @@ export interface Applied {
   readonly epoch: number | null;
   readonly cursor: bigint | null;
   readonly channels?: KeptChannels;
+  /** The shares by interest. */
+  readonly shares?: ReadonlyMap<Interest, KeptShare>;
 }
 
 const fromUtf8 = new TextDecoder("utf-8", { fatal: true });
@@ -49,6 +52,7 @@ function without(all: Iterable<number>, some: ReadonlySet<number>): Set<number> 
 export class Delivery {
   readonly queries: Queries;
   readonly channels: Channels;
+  readonly shares: ShareMember;
   readonly failing: Failing;
   readonly turns: CallbackTurns;
   /** The versions that callbacks were told last. */
@@ -92,7 +96,9 @@ export class Delivery {
     };
     this.queries = new Queries(journal, registrations, settings, objects, applied.queries ?? new Map());
     this.channels = new Channels(journal, registrations, settings, report, applied.channels ?? NO_CHANNELS);
-    this.turns = new CallbackTurns(this, this.queries, this.channels, this.failing);
+    const shares = applied.shares ?? new Map<Interest, KeptShare>();
+    this.shares = new ShareMember(journal, registrations, settings, report, shares, () => this.channels.epoch);
+    this.turns = new CallbackTurns(this, this.queries, this.channels, this.shares, this.failing);
   }
 
   // Events of a session
@@ -283,13 +289,17 @@ export class Delivery {
   }
 
   /**
-   * Adds a callback for this object, for the versions of this query's members, or for this channel's messages; updates
-   * that waited for one become ready.
+   * Adds a callback for this object, for the versions of this query's members, or for this channel's or share's
+   * messages; updates that waited for one become ready.
    */
   subscribe(interest: Interest, subscriber: number): void {
     const channel = channelOf(interest);
     if (channel !== null) {
       this.channels.subscribe(channel.name, subscriber);
+      return;
+    }
+    if (isShare(interest)) {
+      this.shares.subscribe(interest, subscriber);
       return;
     }
     const isFirst = this.#subscribers.add(interest, subscriber);
@@ -302,6 +312,10 @@ export class Delivery {
     const channel = channelOf(interest);
     if (channel !== null) {
       this.channels.unsubscribe(channel.name, subscriber);
+      return;
+    }
+    if (isShare(interest)) {
+      this.shares.unsubscribe(interest, subscriber);
       return;
     }
     if (!this.#subscribers.remove(interest, subscriber)) return;
@@ -333,6 +347,10 @@ export class Delivery {
     if (!isName(interest)) this.failing.over(interest);
     if (channelOf(interest) !== null) {
       this.channels.forget(interest);
+      return;
+    }
+    if (isShare(interest)) {
+      this.shares.forget(interest);
       return;
     }
     const membership = this.queries.get(interest);

@@ -18,14 +18,23 @@ import {
   STATE_FORMAT_WITH_BYTES,
   STATE_FORMAT_WITH_CHANNELS,
   STATE_FORMAT_WITH_QUERIES,
+  STATE_FORMAT_WITH_SHARES,
 } from "../../schemas/protocol.js";
 import type { KeptQuery } from "../delivery/membership.js";
 import type { OperationKind } from "../interests/registrations.js";
 import { decodeChannels, encodeChannels } from "./storedChannels.js";
 import { checkedObject, numberOf, operationsOf, pairs, table } from "./storedFields.js";
 import { decodeQueries, encodeQueries } from "./storedQueries.js";
+import { decodeShares, encodeShares } from "./storedShares.js";
+import type { KeptShare } from "../shares/shareMember.js";
 
-const FORMATS = [STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_BYTES];
+const FORMATS = [
+  STATE_FORMAT,
+  STATE_FORMAT_WITH_QUERIES,
+  STATE_FORMAT_WITH_CHANNELS,
+  STATE_FORMAT_WITH_BYTES,
+  STATE_FORMAT_WITH_SHARES,
+];
 
 /** A client's identity. */
 export interface ClientIdentity {
@@ -45,6 +54,8 @@ export interface Document {
   /** The state of each wanted query, by its text. */
   readonly queries: ReadonlyMap<string, KeptQuery>;
   readonly channels: KeptChannels;
+  /** The shares in the wanted set. */
+  readonly shares: ReadonlyMap<Interest, KeptShare>;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
   /** True if the service knows that nothing is unsettled (`unsettled.ts`). */
@@ -54,7 +65,7 @@ export interface Document {
 /** Returns the document of a client that has never connected. */
 export function emptyDocument(identity: ClientIdentity): Document {
   const [wanted, pending, applied, newest, queries] = [new Set<Interest>(), new Map(), new Map(), new Map(), new Map()];
-  const known = { channels: NO_CHANNELS, epoch: null, cursor: null, settled: false };
+  const known = { channels: NO_CHANNELS, shares: new Map<Interest, KeptShare>(), epoch: null, cursor: null, settled: false };
   return { identity, wanted, pending, applied, newest, queries, ...known };
 }
 
@@ -67,11 +78,12 @@ export function encode(document: Document): string {
   ]);
   const queries = encodeQueries(document.queries, document.pending);
   const channels = encodeChannels(document.channels, document.pending);
+  const shares = encodeShares(document.shares, document.pending);
   const withQueries = "queries" in queries ? STATE_FORMAT_WITH_QUERIES : STATE_FORMAT;
   const withChannels = "channels" in channels ? STATE_FORMAT_WITH_CHANNELS : withQueries;
   const withBytes = [...document.newest.values()].some(({ raw }) => raw);
   const fields = {
-    format: withBytes ? STATE_FORMAT_WITH_BYTES : withChannels,
+    format: "shares" in shares ? STATE_FORMAT_WITH_SHARES : withBytes ? STATE_FORMAT_WITH_BYTES : withChannels,
     domain: identity.domain,
     group: identity.group,
     client: identity.client,
@@ -84,6 +96,7 @@ export function encode(document: Document): string {
     ...encodeNewest(document.newest),
     ...queries,
     ...channels,
+    ...shares,
   };
   return JSON.stringify({ ...fields, check: checkOf(fields) });
 }
@@ -92,8 +105,8 @@ export function encode(document: Document): string {
 export function decode(text: string, identity: ClientIdentity): Document {
   const fields = parse(text);
   const format = fields["format"];
-  if (typeof format === "number" && format > STATE_FORMAT_WITH_BYTES) {
-    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_BYTES}`);
+  if (typeof format === "number" && format > STATE_FORMAT_WITH_BYTES && !FORMATS.includes(format)) {
+    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_SHARES}`);
   }
   const { check, ...checked } = fields;
   if (check !== checkOf(checked)) throw new StateDamaged("check: does not match the rest");
@@ -126,7 +139,7 @@ export function decode(text: string, identity: ClientIdentity): Document {
   const { settled = false } = fields;
   if (typeof settled !== "boolean") throw new StateDamaged("settled: is not true or false");
   const newest = new Map("newest" in fields ? table(fields, "newest").map(payload) : []);
-  const withBytes = format === STATE_FORMAT_WITH_BYTES;
+  const withBytes = format === STATE_FORMAT_WITH_BYTES || format === STATE_FORMAT_WITH_SHARES;
   const withChannels = format === STATE_FORMAT_WITH_CHANNELS || (withBytes && "channels" in fields);
   const withQueries = format === STATE_FORMAT_WITH_QUERIES || ((withChannels || withBytes) && "queries" in fields);
   const stored = withQueries ? decodeQueries(fields) : null;
@@ -137,7 +150,11 @@ export function decode(text: string, identity: ClientIdentity): Document {
   const channels = told?.kept ?? NO_CHANNELS;
   for (const interest of channels.channels.keys()) wanted.add(interest);
   for (const [interest, kind] of told?.pending ?? []) pending.set(interest, kind);
-  return { identity, wanted, pending, applied, newest, queries, channels, epoch: epoch as number | null, cursor, settled };
+  const shared = decodeShares(format === STATE_FORMAT_WITH_SHARES ? fields : {});
+  for (const interest of shared.kept.keys()) wanted.add(interest);
+  for (const [interest, kind] of shared.pending) pending.set(interest, kind);
+  const shares = shared.kept;
+  return { identity, wanted, pending, applied, newest, queries, channels, shares, epoch: epoch as number | null, cursor, settled };
 }
 
 /** Returns the field `newest`, or no field if it is empty. */

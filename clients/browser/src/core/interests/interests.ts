@@ -1,14 +1,15 @@
 /**
- * Interests: a registration's subject (an object by its name, objects by a query, or a channel) as one text.
+ * Interests: a registration's subject (an object by its name, objects by a query, a channel, or a share of one) as one
+ * text.
  *
  * So data by interest is a Map, and a client without queries or channels has nothing but names in it.
  */
 
-import { channelHash, objectDigest, queryHash } from "../../schemas/digest.js";
+import { channelHash, objectDigest, queryHash, shareHash } from "../../schemas/digest.js";
 import { expressionOf, titleOf } from "../../schemas/names.js";
 import { CLIENT_FRAME_BYTES_MAX, HELLO_QUERY_BYTES_MAX, OBJECTS_PER_FRAME_MAX } from "../../schemas/protocol.js";
 
-/** An interest: a name unchanged, or a query's or a channel's text after a mark. */
+/** An interest: a name unchanged, or a query's, a channel's or a share's text after a mark. */
 export type Interest = string;
 
 /**
@@ -22,6 +23,15 @@ export interface Channel {
   readonly attributes: readonly string[];
 }
 
+/** A share of a channel, and the attributes of its messages. A client has at most one per channel and share. */
+export interface ShareInterest {
+  /** The channel's name. */
+  readonly channel: string;
+  readonly share: string;
+  /** The attributes, sorted. */
+  readonly attributes: readonly string[];
+}
+
 const encoder = new TextEncoder();
 
 /** Bytes of a name or a query in a frame, beside its text and the name reached: tags, lengths and numbers. */
@@ -31,6 +41,7 @@ const HEAD_BYTES = 4096;
 /** Marks a query. It is half a character, so no name contains it. */
 const QUERY_MARK = "\udc71";
 const CHANNEL_MARK = "\udc63";
+const SHARE_MARK = "\udc73";
 const BETWEEN = "\0";
 /** Bytes of a channel in a frame, beside its text: its kind, and its beginning. */
 const CHANNEL_BYTES = 24;
@@ -64,16 +75,35 @@ export function channelText({ name, attributes }: Channel): string {
   return [name, ...attributes].join(BETWEEN);
 }
 
+/** Returns the interest in what a share of a channel hands to this client. */
+export function byShare(share: ShareInterest): Interest {
+  return SHARE_MARK + shareText(share);
+}
+
+/** Returns the share; null if the interest is not one. */
+export function shareOf(interest: Interest): ShareInterest | null {
+  if (!isShare(interest)) return null;
+  const [share = "", channel = "", ...attributes] = interest.slice(SHARE_MARK.length).split(BETWEEN);
+  return { channel, share, attributes };
+}
+
+/** Returns the text that registers the share: its name, the channel's, and each attribute, with a zero byte between. */
+export function shareText({ channel, share, attributes }: ShareInterest): string {
+  return [share, channel, ...attributes].join(BETWEEN);
+}
+
 /** Returns its share in the digest of the wanted set. */
 export function hashOf(interest: Interest): bigint {
-  const [text, channel] = [queryOf(interest), channelOf(interest)];
+  const [text, channel, share] = [queryOf(interest), channelOf(interest), shareOf(interest)];
+  if (share !== null) return shareHash(shareText(share));
   if (channel !== null) return channelHash(channel.name, channel.attributes);
   return text === null ? objectDigest(interest) : queryHash(text);
 }
 
 /** Returns the application's text for it: an object's or a channel's name, a query's or a pattern's text. */
 export function textOf(interest: Interest): string {
-  const channel = channelOf(interest);
+  const [channel, share] = [channelOf(interest), shareOf(interest)];
+  if (share !== null) return `share ${share.share} of ${share.channel}`;
   return queryOf(interest) ?? (channel === null ? interest : titleOf(channel.name));
 }
 
@@ -83,7 +113,7 @@ export function prefixOf(prefix: string): string {
 }
 
 export function isName(interest: Interest): boolean {
-  return !isQuery(interest) && !isChannel(interest);
+  return !isQuery(interest) && !isChannel(interest) && !isShare(interest);
 }
 
 export function isQuery(interest: Interest): boolean {
@@ -92,6 +122,15 @@ export function isQuery(interest: Interest): boolean {
 
 export function isChannel(interest: Interest): boolean {
   return interest.startsWith(CHANNEL_MARK);
+}
+
+export function isShare(interest: Interest): boolean {
+  return interest.startsWith(SHARE_MARK);
+}
+
+/** Returns those that are shares. */
+export function sharesOf(interests: Iterable<Interest>): Interest[] {
+  return [...interests].filter(isShare);
 }
 
 /** Returns the entries whose interests are names. */
@@ -111,7 +150,7 @@ export class FrameRoom {
 
   /** Puts the interest into the frame. Returns false if there is no room for it. */
   takes(interest: Interest): boolean {
-    const channel = channelOf(interest);
+    const channel = channelOf(interest) ?? shareOf(interest);
     const text = isName(interest) ? 0 : bytesOf(interest);
     const bytes = channel === null ? text : text + CHANNEL_BYTES + channel.attributes.length;
     if (this.#interests === 0 || bytes > this.#textBytes) return false;

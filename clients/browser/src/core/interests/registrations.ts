@@ -1,7 +1,7 @@
 /** The wanted set and the pending operations: what is requested, and the progress of the requests. */
 
 import { add } from "../../schemas/digest.js";
-import { fitInFrame, type Interest, hashOf, isChannel, isQuery, FrameRoom } from "./interests.js";
+import { fitInFrame, type Interest, hashOf, isChannel, isQuery, isShare, FrameRoom } from "./interests.js";
 import type { Journal } from "../journal.js";
 
 export type OperationKind = "register" | "unregister";
@@ -11,7 +11,7 @@ export type OperationKind = "register" | "unregister";
  *
  * confirmed: the service has it, durably; the object's newest version is still to come. arrived: that came; its
  * callbacks have not returned (or failed too often). Both are for registrations only; for a query, its members take the
- * version's place. withheld: a query or a channel, and this service knows none.
+ * version's place. withheld: a query, a channel or a share, and this service knows none.
  */
 export type OperationStage = "unsent" | "sent" | "confirmed" | "arrived" | "withheld";
 
@@ -44,13 +44,19 @@ export class Registrations {
   #namesDigest = 0n;
   #queriesDigest = 0n;
   #channelsDigest = 0n;
+  #sharesDigest = 0n;
   /** The channels of the wanted set. */
   readonly #channels = new Set<Interest>();
+  /** The shares of the wanted set. */
+  readonly #shares = new Set<Interest>();
   #knowsQueries = true;
   /** True unless the service last reported that it knows no channels. */
   #knowsChannels = true;
   /** True if the service has reported in this session that it knows none. */
   #withholdsChannels = false;
+  /** The same of shares. */
+  #knowsShares = true;
+  #withholdsShares = false;
 
   constructor(journal: Journal, wanted: Iterable<Interest> = [], pending: Iterable<readonly [Interest, OperationKind]> = []) {
     this.#journal = journal;
@@ -68,12 +74,13 @@ export class Registrations {
   }
 
   /**
-   * The digest of the wanted set, which is the set after the pending operations. It includes queries and channels
-   * unless the service is known to know none.
+   * The digest of the wanted set, which is the set after the pending operations. It includes queries, channels
+   * and shares unless the service is known to know none.
    */
   get digest(): bigint {
     const digest = this.#knowsQueries ? add(this.#namesDigest, this.#queriesDigest) : this.#namesDigest;
-    return this.#knowsChannels ? add(digest, this.#channelsDigest) : digest;
+    const both = this.#knowsChannels ? add(digest, this.#channelsDigest) : digest;
+    return this.#knowsShares ? add(both, this.#sharesDigest) : both;
   }
 
   /** True if a query is wanted, or to be unregistered. */
@@ -89,6 +96,21 @@ export class Registrations {
   /** True if a channel is wanted, or to be unregistered. */
   get hasChannels(): boolean {
     return this.#channels.size > 0 || [...this.#pending.keys()].some(isChannel);
+  }
+
+  /** The shares in the wanted set. */
+  get shares(): ReadonlySet<Interest> {
+    return this.#shares;
+  }
+
+  /** True if a share is wanted, or to be unregistered. */
+  get hasShares(): boolean {
+    return this.#shares.size > 0 || [...this.#pending.keys()].some(isShare);
+  }
+
+  /** True if the service knows shares, as it last reported. */
+  get knowsShares(): boolean {
+    return this.#knowsShares;
   }
 
   /** True if the service knows channels, as it last reported. */
@@ -161,7 +183,7 @@ export class Registrations {
    * are many, or not to be `inHello`.
    */
   beginSession(inHello = true): Operations {
-    this.#withholdsChannels = false;
+    this.#withholdsChannels = this.#withholdsShares = false;
     for (const [interest, operation] of this.#pending) this.#move(interest, operation, "unsent");
     return inHello && fitInFrame(this.#pending.keys()) ? this.#allSent() : new Map();
   }
@@ -177,7 +199,8 @@ export class Registrations {
     for (const interest of this.#wanted) {
       if (!this.#pending.has(interest)) this.#add(interest, new Operation("register", revision));
     }
-    if (!this.#knowsChannels) this.#withholdChannels();
+    if (!this.#knowsChannels) this.#withhold(isChannel);
+    if (!this.#knowsShares) this.#withhold(isShare);
     return this.#allSent();
   }
 
@@ -198,17 +221,26 @@ export class Registrations {
   knowChannels(knowsChannels: boolean): void {
     this.#knowsChannels = knowsChannels;
     this.#withholdsChannels = !knowsChannels;
-    if (!knowsChannels) {
-      this.#withholdChannels();
-      return;
-    }
-    for (const [interest, operation] of this.#pending) {
-      if (isChannel(interest) && operation.stage === "withheld") this.#move(interest, operation, "unsent");
-    }
+    if (knowsChannels) this.#sendWithheld(isChannel);
+    else this.#withhold(isChannel);
   }
 
-  #withholdChannels(): void {
-    for (const [interest, operation] of this.#pending) if (isChannel(interest)) this.#move(interest, operation, "withheld");
+  /** Notes if the service knows shares. If not, pending ones wait for a service that does. */
+  knowShares(knowsShares: boolean): void {
+    this.#knowsShares = knowsShares;
+    this.#withholdsShares = !knowsShares;
+    if (knowsShares) this.#sendWithheld(isShare);
+    else this.#withhold(isShare);
+  }
+
+  #withhold(isOne: (interest: Interest) => boolean): void {
+    for (const [interest, operation] of this.#pending) if (isOne(interest)) this.#move(interest, operation, "withheld");
+  }
+
+  #sendWithheld(isOne: (interest: Interest) => boolean): void {
+    for (const [interest, operation] of this.#pending) {
+      if (isOne(interest) && operation.stage === "withheld") this.#move(interest, operation, "unsent");
+    }
   }
 
   /**
@@ -334,6 +366,10 @@ export class Registrations {
       this.#channelsDigest = add(this.#channelsDigest, share);
       if (sign > 0n) this.#channels.add(interest);
       else this.#channels.delete(interest);
+    } else if (isShare(interest)) {
+      this.#sharesDigest = add(this.#sharesDigest, share);
+      if (sign > 0n) this.#shares.add(interest);
+      else this.#shares.delete(interest);
     } else {
       this.#namesDigest = add(this.#namesDigest, share);
     }
@@ -346,7 +382,8 @@ export class Registrations {
 
   #add(interest: Interest, operation: Operation): void {
     if (isQuery(interest) && !this.#knowsQueries) operation.stage = "withheld";
-    if (isChannel(interest) && this.#withholdsChannels && operation.stage === "unsent") operation.stage = "withheld";
+    const withholds = (isChannel(interest) && this.#withholdsChannels) || (isShare(interest) && this.#withholdsShares);
+    if (withholds && operation.stage === "unsent") operation.stage = "withheld";
     this.#pending.set(interest, operation);
     this.#stages[operation.stage] += 1;
     this.#note(operation, 1);

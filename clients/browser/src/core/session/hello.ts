@@ -45,7 +45,8 @@ export function helloOf({ identity, registrations, delivery, settings }: Parts, 
 export function helloBeside(parts: Parts, token: string, place: number, now: number): SaidHello {
   const { registrations, delivery } = parts;
   const crcs = new NamesInUse();
-  const asksForKinds = registrations.hasQueries || (registrations.pending.size > 0 && registrations.hasChannels);
+  const hasChannels = registrations.hasChannels || registrations.hasShares;
+  const asksForKinds = registrations.hasQueries || (registrations.pending.size > 0 && hasChannels);
   const asksDescriptions = delivery.queries.descriptions.asked;
   crcs.areSaid = asksForKinds || !crcs.use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
   const { epoch, cursor } = delivery.channels.forHello;

@@ -1,6 +1,6 @@
 /** A reg-sync under way: the whole wanted set, in chunks, because the service's set differs. */
 
-import { framesOf, type Interest, isChannel, isName, isQuery } from "../interests/interests.js";
+import { framesOf, type Interest, isChannel, isName, isQuery, isShare } from "../interests/interests.js";
 import type { Operations, Registrations } from "../interests/registrations.js";
 import type { Journal } from "../journal.js";
 
@@ -20,7 +20,8 @@ export class RegSync {
     const wanted = [...registrations.wanted].sort();
     const queries = registrations.knowsQueries ? wanted.filter(isQuery) : [];
     const channels = registrations.knowsChannels ? wanted.filter(isChannel) : [];
-    this.#chunks = framesOf([...wanted.filter(isName), ...queries, ...channels]);
+    const shares = registrations.knowsShares ? wanted.filter(isShare) : [];
+    this.#chunks = framesOf([...wanted.filter(isName), ...queries, ...channels, ...shares]);
   }
 
   /** True once the last chunk has left. */

@@ -19,6 +19,7 @@ import {
   isName,
   isQuery,
   queryOf,
+  shareOf,
   Spare,
   textOf,
 } from "../interests/interests.js";
@@ -35,6 +36,7 @@ import { type OperationKind, type Operations, type Registrations } from "../inte
 import { RegSync } from "./regSync.js";
 import { SessionChannels } from "./sessionChannels.js";
 import { SessionRequests } from "./sessionRequests.js";
+import { SessionShares } from "./sessionShares.js";
 import { OUT_BYTES_MAX, type ClientSettings, silenceS } from "../settings.js";
 import { FIRST, firstOf, Stream, streamsOf } from "../streams/stream.js";
 import type { UnsettledTold } from "../delivery/unsettled.js";
@@ -115,6 +117,7 @@ export class ClientSession {
   #sync: RegSync | null = null;
   #helloOperations: Operations;
   readonly #channels: SessionChannels;
+  readonly #shares: SessionShares;
   readonly #publications: Publications;
 
   /** The stream of its objects. */
@@ -148,6 +151,7 @@ export class ClientSession {
     this.#welcomeDue = helloAt + WELCOME_S;
     this.#freshness = new SessionProofs(parts.delivery, parts.registrations, helloAt);
     this.#channels = new SessionChannels(parts.delivery.channels, parts.registrations, parts.report);
+    this.#shares = new SessionShares(parts.delivery.shares, parts.registrations, parts.report);
     this.#publications = parts.publications ?? new Publications();
     this.#publications.beginSession();
     parts.delivery.queries.beginSession();
@@ -235,9 +239,13 @@ export class ClientSession {
       if (log !== undefined) this.#parts.delivery.channels.complete(log);
       if (askedAt !== undefined) this.#freshness.answered(askedAt, frame.pong);
     } else if (frame.message) {
-      this.#endIf(this.#parts.delivery.channels.message(frame.message));
+      if (frame.message.handOut > 0) this.#parts.delivery.shares.handed(frame.message, now);
+      else this.#endIf(this.#parts.delivery.channels.message(frame.message));
     } else if (frame.missed) {
-      this.#endIf(this.#parts.delivery.channels.missed(frame.missed));
+      if (frame.missed.handOut > 0) this.#parts.delivery.shares.handed(frame.missed, now);
+      else this.#endIf(this.#parts.delivery.channels.missed(frame.missed));
+    } else if (frame.leases) {
+      this.#parts.delivery.shares.answered(frame.leases, now);
     } else if (frame.registered) {
       this.#onRegistered(frame.registered, now);
     } else if (frame.unregistered) {
@@ -267,6 +275,7 @@ export class ClientSession {
     if (this.#asksForKinds && this.#parts.registrations.hasQueries) this.#know(kinds);
     if (this.#asksDescriptions) this.#describe((kinds & KINDS_DESCRIPTIONS) !== 0);
     this.#channels.learn(welcome, this.#asksForKinds);
+    this.#shares.welcomed(welcome, this.#asksForKinds);
     this.#refuse(refused, operations);
     this.#parts.delivery.channels.resolved(firstOf(welcome.streams)?.positions ?? [], operations);
     this.#sync = null;
@@ -344,6 +353,7 @@ export class ClientSession {
     if (operations === undefined) for (const refusal of refused) this.#refuseLater(refusal);
     else if ([...operations.keys()].some(isQuery)) this.#know(kinds);
     this.#endIf(this.#channels.registered(registered, operations ?? new Map()));
+    this.#shares.registered(kinds, operations ?? new Map());
     this.#onAnswer(request, refused, now);
     this.#queries.begun(begun);
     this.#queries.answered(answered);
@@ -363,6 +373,7 @@ export class ClientSession {
     this.#parts.unsettled?.confirmed(confirmed);
     this.#queries.confirmed(confirmed);
     this.#parts.delivery.channels.confirmed(confirmed);
+    this.#parts.delivery.shares.confirmed(confirmed);
   }
 
   #refuse(refused: readonly Refusal[], operations: Operations): void {
@@ -381,8 +392,10 @@ export class ClientSession {
 
   #refused(interest: Interest, reason: string): void {
     this.#parts.delivery.forget(interest);
-    const channel = channelOf(interest) === null ? null : textOf(interest);
-    this.#parts.report(new RegistrationRefused(isName(interest) ? interest : "", reason, queryOf(interest), channel));
+    const share = shareOf(interest);
+    const channel = channelOf(interest) === null ? (share?.channel ?? null) : textOf(interest);
+    const name = isName(interest) ? interest : "";
+    this.#parts.report(new RegistrationRefused(name, reason, queryOf(interest), channel, share?.share ?? null));
   }
 
   /** Notes the kinds of interests that the service knows. */
@@ -428,6 +441,7 @@ export class ClientSession {
     if (this.#ended === null && !this.#saidBye) {
       if (this.#streams.some(({ pageEnd }) => pageEnd !== 0)) this.#sendAck(now);
       this.#sendChunks(now);
+      this.#sendHolds(now);
       this.#sendRequests(now);
       this.#sendUnsettled(now);
       this.#sendPublications(now);
@@ -439,6 +453,7 @@ export class ClientSession {
       at += frame.length;
     }
     this.#outBytes = 0;
+    this.#parts.delivery.shares.leaving();
     return data;
   }
 
@@ -448,6 +463,8 @@ export class ClientSession {
     if (this.#moves) this.#sendAck(now);
     this.#parts.unsettled?.hurry(now);
     this.#sendUnsettled(now);
+    const hold = this.#takesRequests ? this.#parts.delivery.shares.lastHold(now) : null;
+    if (hold !== null) this.#send({ hold }, now);
     this.#send({ bye: {} }, now);
     this.#saidBye = true;
   }
@@ -478,12 +495,14 @@ export class ClientSession {
   #hello(token: string, now: number): void {
     const { registrations } = this.#parts;
     const isTooMuch = this.#helloOperations.size === 0 && registrations.pending.size > 0;
-    this.#asksForKinds = registrations.hasQueries || (isTooMuch && registrations.hasChannels);
+    const hasChannels = registrations.hasChannels || registrations.hasShares;
+    this.#asksForKinds = registrations.hasQueries || (isTooMuch && hasChannels);
     this.#asksDescriptions = this.#queries.descriptions.asked;
     this.#crcs.areSaid = this.#asksForKinds || !this.#crcs.use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
     const ofKind = (kind: OperationKind): Interest[] =>
       [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([interest]) => interest);
     const [register, unregister] = [ofKind("register"), ofKind("unregister")];
+    this.#shares.saidIn(register);
     this.#send(
       {
         hello: {
@@ -499,11 +518,13 @@ export class ClientSession {
     );
   }
 
-  /** Returns the queries and the channels among `interests`, for a frame that has them all. */
+  /** Returns the queries, the channels and the shares among `interests`, for a frame that has them all. */
   #said(interests: readonly Interest[]): WireInterest[] {
     const spare = new Spare(interests);
     const { queries, channels } = this.#parts.delivery;
-    return interests.flatMap((interest) => queries.said(interest, spare) ?? channels.said(interest) ?? []);
+    const said = (one: Interest): WireInterest | null =>
+      queries.said(one, spare) ?? channels.said(one) ?? this.#shares.said(one);
+    return interests.flatMap((interest) => said(interest) ?? []);
   }
 
   get #capabilities(): number {
@@ -566,6 +587,12 @@ export class ClientSession {
       this.#requests.numbered();
       this.#send({ unsettled }, now);
     }
+  }
+
+  #sendHolds(now: number): void {
+    if (!this.#takesRequests) return;
+    const { shares } = this.#parts.delivery;
+    for (let hold = shares.nextHold(now); hold !== null; hold = shares.nextHold(now)) this.#send({ hold }, now);
   }
 
   #sendPublications(now: number): void {
@@ -657,6 +684,7 @@ export class ClientSession {
       return;
     }
     if (this.#ackAt <= now) this.#sendAck(now);
+    if (this.#parts.delivery.shares.holdAt <= now) this.#sendHolds(now);
     const unsettled = this.#unsettled;
     unsettled?.tick(now, this.#overdue(unsettled.answerDue));
     this.#requests.tick(now, (due) => this.#overdue(due));
@@ -675,6 +703,7 @@ export class ClientSession {
   /** Returns the time when `tick` has to be called next. */
   deadline(): number {
     const due = [this.#pingAt, this.#ackAt, this.#welcomeDue, this.#publications.deadline()];
+    if (this.#takesRequests) due.push(this.#parts.delivery.shares.holdAt);
     const unsettled = this.#unsettled;
     if (unsettled !== null) due.push(unsettled.due, this.#overdue(unsettled.answerDue));
     due.push(...this.#requests.due.map((one) => this.#overdue(one)));

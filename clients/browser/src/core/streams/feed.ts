@@ -212,13 +212,19 @@ export class Feed {
       previous: this.told,
       id: said.id || null,
       source: said.source || null,
-      publishedAt: publishedMs > 0n && publishedMs <= DATE_MS_MAX ? new Date(Number(publishedMs)) : null,
+      publishedAt: timeOf(publishedMs),
       position: positionText(epoch, offset),
     };
   }
 }
 
-function reasonOf(number: number): MissedReason {
+/** Returns the time of a message for callbacks; null: it is not known. */
+export function timeOf(unixMs: bigint): Date | null {
+  return unixMs > 0n && unixMs <= DATE_MS_MAX ? new Date(Number(unixMs)) : null;
+}
+
+/** Returns the reason for which messages may be missing. */
+export function reasonOf(number: number): MissedReason {
   const found = Object.entries(REASON).find(([, one]) => one === number)?.[0];
   return found === undefined || found === "REASON_UNSAID" ? "UNSAID" : (found as MissedReason);
 }
