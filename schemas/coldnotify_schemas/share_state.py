@@ -61,7 +61,8 @@ class ShareTable(NamedTuple):
     base: int
     """All up to this offset of the log is settled; -1: nothing is."""
     settled: list[int]
-    """First and last offsets of runs above the base in which everything is settled, in turns, rising."""
+    """First and last offsets of runs above the base in which everything is settled but what is in `handed_out`, in
+    turns, rising."""
     members: list[str]
     """Those that are named in `handed_out`."""
     handed_out: list[StoredHandOut]
