@@ -283,11 +283,19 @@ class _OneShare:
                 if one.state == DYING:
                     times.setdefault(_Place(self._epochs.index(state.epoch), one.offset), state.at_us)
         for letter in self._letters:
-            offset = _offset_of(letter)
-            if offset is not None:
-                place, t = _Place(self._now, offset), letter.timestamp * 1_000
+            place, t = self._place_of(letter), letter.timestamp * 1_000
+            if place is not None:
                 times[place] = min(t, times.get(place, t))
         return times
+
+    def _place_of(self, letter: Record) -> _Place | None:
+        """Returns the message of a dead letter: in the last log, or in one that was lost after its owner had sent the
+        letter, which was written to the next log then. None: the letter does not say which message."""
+        offset, until = _offset_of(letter), (letter.timestamp + 1) * 1_000 + self._skew_us
+        if offset is None:
+            return None
+        places = [_Place(log, offset) for log in range(self._now, -1, -1)]
+        return next((one for one in places if any(line.t <= until for line in self._lines.get(one, ()))), places[0])
 
     def _may_repeat(self, message: _Message) -> bool:
         """Returns true if it may repeat a record that is gone: nobody is handed it then."""
@@ -505,14 +513,14 @@ class _OneShare:
         """A dead letter is told once, had enough attempts or was rejected, and says what the message says."""
         by_id: dict[str, Record] = {}
         for letter in sorted(self._letters, key=lambda one: one.offset):
-            id_, offset = letter.headers["id"], _offset_of(letter)
+            id_, place = letter.headers["id"], self._place_of(letter)
             first = by_id.setdefault(id_, letter)
             if letter.offset - first.offset > REPEATS_KNOWN_OFFSETS:
                 self._add(f"the dead letter {id_} is told twice", first, letter)
-            if offset is None:
+            if place is None:
                 self._add(f"the dead letter {id_} does not say of which message it is", letter)
             elif first is letter:
-                self._judge_letter(_Place(self._now, offset), letter)
+                self._judge_letter(place, letter)
         self._verdict.statistics.count_shared(dead=len(by_id))
 
     def _judge_letter(self, place: _Place, letter: Record) -> None:

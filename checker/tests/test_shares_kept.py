@@ -323,6 +323,21 @@ def test_another_log_begins_with_other_offsets() -> None:
     assert "is neither settled nor dead nor missing" in desk.wrong()[0]
 
 
+def test_a_dead_letter_of_a_log_that_was_lost_may_be_written_to_the_next_one() -> None:
+    desk = at_work()
+    desk.back("b", 3, "rejected")
+    desk.events.append(TopicLost(t=desk.tick(), topic=LOG, begun=desk.t - 10))
+    desk.events = [one for one in desk.events if not isinstance(one, Record) or one.topic != LOG]
+    desk.letter(3, "m3", "rejected", 1)
+    desk.epoch, desk.base, desk.settled, desk.handed, desk.offset = 8, -1, [], {}, -1
+    desk.write()
+    desk.send("n0")
+    desk.handed[0] = [1_000_000, 0, WAITS, "", 0]
+    desk.do("a", 0)
+    desk.end()
+    assert not desk.wrong()
+
+
 def test_a_history_without_shares_has_nothing_to_judge_and_one_without_a_dump_says_so() -> None:
     assert "P13" not in judge([End(t=1, connected=[])]).judged_in_part
     desk = at_work()
