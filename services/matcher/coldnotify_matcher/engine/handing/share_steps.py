@@ -179,6 +179,8 @@ class ShareSteps:
                 entry.missed.hand_out, entry.missed.attempts = handed.number, handed.attempts
                 entry.missed.hold = to.hold
                 self._state.count(f"missed:{wire_pb2.Reason.Name(reason).lower()}")
+            elif offset >= log.position:
+                continue  # a predecessor has read further in the log than this owner yet: the message comes
             else:
                 try:
                     message = message_at(share, log, offset)

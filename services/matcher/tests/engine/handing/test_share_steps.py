@@ -431,6 +431,26 @@ def test_a_log_that_was_not_read_yet_is_gone_on_with_a_second_later(bench: Share
     assert offsets(bench.handed(1)) == [sent]
 
 
+def test_what_is_sent_again_waits_until_its_message_is_read(bench: SharesBench) -> None:
+    """A new owner may be behind in the log when a member says that it has nothing of what it was handed."""
+    bench.begin("a", session=1)
+    sent = bench.send("tasks")
+    bench.settle()
+    assert offsets(bench.handed(1)) == [sent]
+    bench.committed = sent
+    bench.take_over()
+    bench.join("a", session=5)
+    bench.hold("a", session=5, first=True)
+    bench.engine.on_requests(list(enumerate(bench.requests))[-2:], bench.now_ms)
+    bench.handled = len(bench.requests)
+    bench.step()
+    assert bench.engine.state.channel_logs[bench.retention].position <= sent
+    assert bench.handed(5) == []
+
+    bench.settle()
+    assert bench.handed(5) == [Handed(sent, 1, 0, 1, payload=b"x")]
+
+
 # --- dead letters
 
 
