@@ -252,6 +252,7 @@ class SimulatedWorker(SimulatedClient):
             if not job.lease.is_lost:
                 self.judge.on_settled(self, job)
 
+        self.judge.on_returns(self, job)  # its callback waits for the answer
         driver.application.settle(job.lease, told)
         self.drive()
 
