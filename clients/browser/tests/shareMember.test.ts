@@ -171,6 +171,20 @@ test("bytes that were written before do not stand for a hold", () => {
   assert(bench.job() !== null);
 });
 
+test("a hold that says that a message waits does not let its callback begin", () => {
+  const first = bench.running(5);
+  bench.hand(6);
+  bench.later(10.1);
+  const [frame] = bench.out(); // it is being written, and says that 6 waits
+  assert.deepEqual(said(frame?.hold as WireHold)[6], [1, WAITS, 0]);
+  bench.done(first);
+  bench.later(10.1); // the next one says that 6 begins, and waits for the bytes before it
+  bench.client.sent(0);
+  assert.equal(bench.job(), null);
+  bench.holdsNow();
+  assert.equal(bench.job()?.lease.offset, 6n);
+});
+
 test("returning settles, and is said until it is answered", () => {
   bench.done(bench.running());
   assert.deepEqual(said(bench.hold()), { 5: [1, DONE, 0] });
