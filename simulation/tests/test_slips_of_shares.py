@@ -8,7 +8,9 @@ import sys
 import pytest
 from coldnotify._core.shares.share_member import ShareMember
 from coldnotify_matcher.engine.handing.share_steps import ShareSteps
+from coldnotify_matcher.engine.shares.known_shares import KnownShares
 from coldnotify_matcher.engine.shares.share_rule import ShareRule, _Delivery
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
@@ -73,6 +75,22 @@ SLIPS = {
         "handed",
         "Lease(said, hold.at, ",
         "Lease(said, now, ",
+        9,
+        shares=True,
+    ),
+    "leases end by the wall clock": Slip(
+        MatcherPartition,
+        "take_step",
+        "self.engine.state.shares.as_of_ms = self.engine.state.steady_ms - age_ms",
+        "self.engine.state.shares.as_of_ms = now_ms",
+        1,
+        shares=True,
+    ),
+    "who is handed nothing more gives back what it works at": Slip(
+        KnownShares,
+        "close",
+        "share.rule.leave(name)",
+        "share.rule.leave(name)\n        share.rule.give_back_all(name, self.as_of_ms)",
         9,
         shares=True,
     ),
