@@ -431,7 +431,7 @@ def test_a_log_that_was_not_read_yet_is_gone_on_with_a_second_later(bench: Share
     assert offsets(bench.handed(1)) == [sent]
 
 
-def test_what_is_sent_again_waits_until_its_message_is_read(bench: SharesBench) -> None:
+def test_a_lost_hand_out_waits_until_its_message_is_read(bench: SharesBench) -> None:
     """A new owner may be behind in the log when a member says that it has nothing of what it was handed."""
     bench.begin("a", session=1)
     sent = bench.send("tasks")
