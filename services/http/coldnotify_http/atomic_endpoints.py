@@ -99,7 +99,7 @@ class AtomicEndpoints:
             words = "unknown: it may be published" if outcome.indeterminate else "not published"
             return json_answer({**about, "error": str(outcome), "outcome": words}, status=503)
         begin_s = time.perf_counter()
-        item = await self._outcomes.decided(domain, group, outcome)
+        item = await self._outcomes.decided(domain, group, outcome, id_)
         kind = UNKNOWN if isinstance(item, str) else str(item.get("outcome", UNKNOWN))
         self._metrics.outcome_seconds.labels(kind if kind in OUTCOMES else UNKNOWN).observe(
             time.perf_counter() - begin_s

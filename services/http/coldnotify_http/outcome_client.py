@@ -28,6 +28,9 @@ time.
 _QUESTIONS_MAX = 2
 """Under way about one group. A question for each publish would cost more than the publish: who comes meanwhile is asked
 for together with the others, so the busier it is, the more are in one."""
+_SAYS_NOTHING = (None, "rejected", "unknown")
+OTHER_RECORD = "the matcher has another record at its offset: the topic of objects was made anew"
+"""A matcher that has not noticed yet that the topic is another one answers by the former one's offsets."""
 _LATE_S = 0.5
 """Time after the limit for the question itself to report why it has no answer."""
 
@@ -76,11 +79,15 @@ class OutcomeClient:
         """Returns each publish's outcome, in order."""
         return list(await asyncio.gather(*(self._outcome(domain, group, one) for one in published)))
 
-    async def decided(self, domain: str, group: str, published: Published) -> Mapping[str, Any] | str:
-        """Returns what the matcher says of a record with a condition; why it says nothing, if it does not in time."""
+    async def decided(self, domain: str, group: str, published: Published, id_: str | None) -> Mapping[str, Any] | str:
+        """Returns what the matcher says of a record with a condition, or a set, of this id; why it says nothing, if it
+        does not in time."""
         if published.offset < 0:
             return OFFSET_NOT_KNOWN
-        return await self._item((domain, group, published.partition), published.offset)
+        item = await self._item((domain, group, published.partition), published.offset)
+        if isinstance(item, str) or item.get("outcome") in _SAYS_NOTHING or item.get("id") == id_:
+            return item
+        return OTHER_RECORD
 
     async def _outcome(self, domain: str, group: str, published: _One) -> Outcome:
         (object_, record), one = published

@@ -43,8 +43,8 @@ class OutcomeAsker(Protocol):
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> Sequence[Outcome]:
         """Returns each publish's effect, in order; `unknown` if that cannot be determined in time."""
 
-    async def decided(self, domain: str, group: str, published: Published) -> Mapping[str, Any] | str:
-        """Returns what was decided of a record with a condition, or why that is not known."""
+    async def decided(self, domain: str, group: str, published: Published, id_: str | None) -> Mapping[str, Any] | str:
+        """Returns what was decided of a record with a condition, or of a set, of this id; or why that is not known."""
 
 
 class PublishEndpoints:
@@ -119,7 +119,7 @@ class PublishEndpoints:
         self, domain: str, group: str, name: str, record: ConditionalRecord, published: Published
     ) -> web.Response:
         begin_s = time.perf_counter()
-        item = await self._outcomes.decided(domain, group, published)
+        item = await self._outcomes.decided(domain, group, published, record.id)
         answer = decided_answer({"domain": domain, "group": group, "object": name}, record, published, item)
         seconds = time.perf_counter() - begin_s
         said = UNKNOWN if isinstance(item, str) else str(item.get("outcome", UNKNOWN))

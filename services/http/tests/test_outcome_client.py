@@ -10,7 +10,7 @@ from aiohttp import ClientSession, web
 from coldnotify.publisher import Newest, Outcome, Published
 from coldnotify_common.http.admin import bound_port, listen
 from coldnotify_common.http.web import json_errors
-from coldnotify_http.outcome_client import OutcomeClient
+from coldnotify_http.outcome_client import OTHER_RECORD, OutcomeClient
 from coldnotify_http.settings import HttpSettings
 from coldnotify_schemas.records import PublicRecord
 from coldnotify_testkit.nodes_double import NodesDouble
@@ -72,6 +72,16 @@ async def test_the_matcher_that_serves_the_group_says_it() -> None:
         found = await outcomes.of("d", "g", [published("a b/c", 40)])
     assert found == [Outcome("stale", Newest(9, 1, 1000))]
     assert matcher.asked == ["/v1/domains/d/groups/g/outcomes?partition=3&offsets=40&wait_s=9.000"]
+
+
+async def test_a_record_at_its_offset_with_another_id_is_of_a_topic_that_is_gone() -> None:
+    ids = {40: "a", 41: "b", 42: None}
+    matcher = Matcher(lambda offset: {"object": "o", "outcome": "published", "id": ids[offset], "newest": NEWEST})
+    async with served(*routes(matcher.outcomes, matcher)) as owner, asking(owner) as outcomes:
+        ours, other, plain = [await outcomes.decided("d", "g", Published(5, 3, offset), "a") for offset in ids]
+    assert not isinstance(ours, str)
+    assert ours["newest"] == NEWEST
+    assert other == plain == OTHER_RECORD
 
 
 async def test_many_are_asked_for_in_few_questions_each_in_its_place() -> None:

@@ -52,7 +52,7 @@ class FakeOutcomes:
         self.asked.append((domain, group, [(name, one.offset) for (name, _), one in published]))
         return [self.answers.get(name, Outcome("published")) for (name, _), _ in published]
 
-    async def decided(self, domain: str, group: str, published: Published) -> Mapping[str, Any] | str:
+    async def decided(self, domain: str, group: str, published: Published, id_: str | None) -> Mapping[str, Any] | str:
         self.asked.append((domain, group, [("", published.offset)]))
         return self.items.pop(0)
 

@@ -47,7 +47,7 @@ class NoKafka:
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> list[Outcome]:
         return [Outcome("published") for _ in published]
 
-    async def decided(self, domain: str, group: str, published: Published) -> str:
+    async def decided(self, domain: str, group: str, published: Published, id_: str | None) -> str:
         return "nobody is asked"
 
 

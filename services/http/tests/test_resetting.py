@@ -37,7 +37,7 @@ class Outcomes:
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> Sequence[Outcome]:
         return [Outcome("published") for _ in published]
 
-    async def decided(self, domain: str, group: str, published: Published) -> str:
+    async def decided(self, domain: str, group: str, published: Published, id_: str | None) -> str:
         return "nobody is asked"
 
 

@@ -143,9 +143,8 @@ def _item(partition: MatcherPartition, prefix: str, offset: int, position: int) 
         return _unknown(offset, forgotten if offset < position else f"{read} so far")
     if not taken.key.removeprefix(SET_PREFIX).startswith(prefix):
         return _unknown(offset, "the record is of another group")
-    if taken.members:
-        return {"offset": offset, **show_outcome(taken)}
-    return {"offset": offset, "object": taken.key.removeprefix(prefix), **show_outcome(taken)}
+    shown = {"offset": offset, **({"id": taken.id} if taken.id else {}), **show_outcome(taken)}
+    return shown if taken.members else {"object": taken.key.removeprefix(prefix), **shown}
 
 
 def _unknown(offset: int, reason: str) -> dict[str, Any]:

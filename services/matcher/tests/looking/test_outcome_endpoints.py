@@ -85,6 +85,16 @@ def test_each_outcome_and_what_was_the_newest_then(port: int, bench: EngineBench
     assert (rejected["outcome"], "verson" in rejected["reason"]) == ("rejected", True)
 
 
+def test_what_was_decided_says_of_which_record_by_its_id(port: int, bench: EngineBench) -> None:
+    bench.publish("o", b'{"version":5}')
+    bench.publish("o", b'{"if_version":5,"id":"a"}')
+    bench.publish("o", b'{"if_version":5,"id":"b"}')
+    bench.settle()
+    plain, won, lost = items(port, "0,1,2")
+    assert "id" not in plain
+    assert [(one["id"], one["outcome"]) for one in (won, lost)] == [("a", "published"), ("b", "refused")]
+
+
 def test_it_is_waited_until_the_record_is_read_and_no_step_is_waited_for(
     port: int, bench: EngineBench, current: Any
 ) -> None:

@@ -62,7 +62,13 @@ class ConditionRule:
         """Remembers what was decided of a record, which the object has merged if it is a version."""
         offset = record.offset
         taken = TakenRecord(
-            obj.key, obj.incarnation, obj.version, offset, obj.published_ms, *_outcome_of(said, decided)
+            obj.key,
+            obj.incarnation,
+            obj.version,
+            offset,
+            obj.published_ms,
+            *_outcome_of(said, decided),
+            id=said.id or "",
         )
         if decided.verdict is ConditionVerdict.WON:
             taken = taken._replace(incarnation=decided.incarnation, version=decided.version)

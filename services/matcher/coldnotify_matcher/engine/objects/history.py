@@ -89,6 +89,8 @@ class TakenRecord(NamedTuple):
     """The reason why it was rejected."""
     members: tuple[TakenMember, ...] = ()
     """The members of a set, in order; its key and version are no object's."""
+    id: str = ""
+    """The id of a set, or of a record with a condition; empty: it has none."""
 
 
 class History:

@@ -72,7 +72,14 @@ class SetRule:
             self._by_key[key] = decided
         self._conditions.await_durable(
             TakenRecord(
-                key, 0, UNKNOWN, offset, -1, _OUTCOMES[decided.verdict], members=_members(objects, said, decided)
+                key,
+                0,
+                UNKNOWN,
+                offset,
+                -1,
+                _OUTCOMES[decided.verdict],
+                members=_members(objects, said, decided),
+                id=key.split("/", 2)[2],
             )
         )
         self._forget(offset)
