@@ -151,6 +151,10 @@ class FromMatcher:
                 session.doubt()
             return []
         if opened.in_sync and session.phase is SessionPhase.IN_SYNC:
+            if opened.HasField("kept") and session.device is not None and session.device.has_lost(opened.kept):
+                # Kafka has lost the record by which an earlier matcher answered. This one would begin with what is
+                # published from now on: it has to hear where the session is before its page counts.
+                return self._recovery.announce(session, now_s)
             if session.question.checks:
                 session.claim.checked(opened.digest)
                 session.question.answered()

@@ -219,7 +219,7 @@ class FromDevice:
         kept = opened.kept
         present = kept.present and not device.clean
         filters = of_interests(kept.filters) if present else NO_FILTERS
-        device.begin(filters, f"{session.domain}/{session.group}")
+        device.begin(filters, f"{session.domain}/{session.group}", present=present)
         if present and kept.unreleased:
             device.received.begin(kept.unreleased)
         device.join_shares(now_s)

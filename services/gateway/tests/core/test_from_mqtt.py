@@ -338,6 +338,24 @@ def test_a_ping_acknowledges_the_position_of_a_client_that_owes_nothing(bench: M
     assert session.objects.acked == 30
 
 
+def test_a_matcher_that_has_lost_what_another_one_had_kept_hears_of_the_session_before_it_tells_anything(
+    bench: MqttBench,
+) -> None:
+    wire, request = bench.connecting(a_connect(clean=False))
+    number, ask = request.session, request.open.ask
+    bench.inbox(opened_kept(number, ask, [a_filter("a/#")], 4, present=True))
+    assert wire.packet(ConnAck).session_present
+    bench.take_requests()
+    bench.new_matcher()
+    bench.inbox(opened_kept(number, ask, (), 9))
+    again = [one.open for one in bench.take_requests("open")][-1]
+    assert (again.again, again.cursor, again.ask > ask) == (True, 4, True)
+    bench.inbox(last_page(number, ask, 9))
+    assert bench.session(number).objects.complete == 4
+    bench.inbox(opened_kept(number, again.ask, (), 9))
+    assert not [one for one in bench.take_requests() if one.WhichOneof("body") == "open"]
+
+
 def test_a_ping_has_the_set_checked_that_another_matcher_has_loaded(bench: MqttBench) -> None:
     wire, session = bench.connected()
     bench.subscribe(wire, session, "a")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import WILL_DROP, WILL_PUBLISH, WILL_UNSAID, WILL_WAIT, Kept, WillEnd
+from coldnotify_schemas.internal_pb2 import WILL_DROP, WILL_PUBLISH, WILL_UNSAID, WILL_WAIT, Kept, KeptSet, WillEnd
 from coldnotify_schemas.internal_pb2 import Will as SaidWill
 from coldnotify_schemas.mqtt.encoding import encode
 from coldnotify_schemas.mqtt.packet_kinds import ProtocolVersion
@@ -105,6 +105,7 @@ class MqttSide:
         "packet_bytes_max",
         "ping_due_s",
         "pings",
+        "present",
         "protocol",
         "repeat_s",
         "socket_full",
@@ -136,6 +137,8 @@ class MqttSide:
         self.wants_words = True
         """It is told reasons in words in other packets, too, than the one that ends the connection."""
         self.connected = False
+        self.present = False
+        """True if its CONNACK said that its session was kept, and no matcher has lost it since."""
         """Its CONNACK was sent."""
         self.filters: HeldFilters = NO_FILTERS
         self.subscribed: HeldFilters = NO_FILTERS
@@ -291,9 +294,16 @@ class MqttSide:
         """Notes the time by which the matcher must have answered."""
         self.due_s = due_s
 
-    def begin(self, filters: HeldFilters, group_key: str) -> None:
-        """Notes that the CONNACK is sent. `filters`: those of the set that the service has kept. `group_key`:
-        domain/group."""
+    def has_lost(self, kept: KeptSet) -> bool:
+        """Returns true, once, if the client was told that its session was kept, and a matcher has not found it."""
+        lost = self.present and not kept.present
+        self.present = self.present and not lost
+        return lost
+
+    def begin(self, filters: HeldFilters, group_key: str, *, present: bool = False) -> None:
+        """Notes that the CONNACK is sent. `filters`: those of the set that the service has kept, which it has if
+        `present`. `group_key`: domain/group."""
+        self.present = present
         self.connected, self.filters, self.due_s = True, filters, NEVER_S
         if self._told_aliases_max:
             self._aliases = DeviceAliases(self._told_aliases_max, group_aliases(group_key))
