@@ -92,6 +92,9 @@ class ShareRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Unix time in ms since which it has no members; 0: it has some."""
     numbers_from: int = 0
     """Hand-outs have higher numbers: those of a former log may still be in hands."""
+    undefined: bool = False
+    """True if an earlier record is lost: the attributes are known by members' registrations, and `since` is not until
+    a member says it."""
 
     @property
     def table(self) -> ShareTable:

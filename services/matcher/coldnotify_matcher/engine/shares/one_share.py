@@ -130,7 +130,7 @@ class KnownShare(BlockWaiter):
 
     def record(self, generation: int, steady_ms: int) -> ShareRecord:
         """Returns its record."""
-        said = self.definition or Definition((), 0, 0)
+        said = self.definition or Definition(tuple(sorted(self.attributes)), 0, 0)
         return ShareRecord(
             SHARE_FORMAT,
             generation,
@@ -142,14 +142,15 @@ class KnownShare(BlockWaiter):
             attributes=list(said.attributes),
             empty_since=self.empty_since_ms,
             numbers_from=self.numbers_from,
+            undefined=self.definition is None,
         )
 
     @classmethod
     def load(cls, key: str, record: ShareRecord, steady_ms: int, *, applied_counts: bool) -> KnownShare:
         """Returns the share in a record. Every lease begins whole at `steady_ms`."""
-        definition = Definition(tuple(record.attributes), record.since, record.at)
+        definition = None if record.undefined else Definition(tuple(record.attributes), record.since, record.at)
         rule = ShareRule.load(record.table, steady_ms, numbers_from=record.numbers_from)
-        share = cls(key, definition, record.epoch, rule)
+        share = cls(key, definition, record.epoch, rule, frozenset(record.attributes))
         share.numbers_from = record.numbers_from
         share.empty_since_ms = record.empty_since
         share.applied = record.applied if applied_counts else -1

@@ -546,6 +546,22 @@ def test_a_share_whose_record_is_lost_goes_on_from_its_members(bench: SharesBenc
     assert (share.members, share.definition) == ({"a"}, Definition((), 0, 0))
 
 
+def test_what_is_not_known_of_a_lost_record_is_not_made_up_for_the_next_owner(bench: SharesBench) -> None:
+    bench.join("a", session=1, attributes=["x"], since=wire_pb2.SINCE_BEGINNING)
+    bench.settle()
+    bench.stored[TOPICS.shares].clear()
+    for _ in range(2):
+        bench.take_over()
+        bench.settle()
+    (share,) = bench.engine.state.shares
+    assert (share.definition, share.attributes) == (None, {"x"})
+    bench.join("a", session=1, attributes=["x"], since=wire_pb2.SINCE_BEGINNING)
+    bench.settle()
+    bench.take_over()
+    (share,) = bench.engine.state.shares
+    assert share.definition == Definition(("x",), wire_pb2.SINCE_BEGINNING, 0)
+
+
 # --- members whose sets are kept here: MQTT clients
 
 
