@@ -129,7 +129,7 @@ class Postgres:
 
     def connect(self) -> Any:
         """Returns a connection."""
-        return psycopg2.connect(self.connection, connect_timeout=10)
+        return psycopg2.connect(self.connection, connect_timeout=60)
 
     def do(self, *statements: str) -> list[tuple[Any, ...]]:
         """Executes each statement in a transaction of its own; returns the rows of the last one."""

@@ -40,7 +40,7 @@ that the part dies of something else, too.
 
 def get_json(url: str) -> Any:
     """Returns the JSON answer of an introspection endpoint."""
-    with urlopen(url, timeout=10) as answer:
+    with urlopen(url, timeout=WAIT_S) as answer:
         return json.loads(answer.read())
 
 

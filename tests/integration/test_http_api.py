@@ -19,7 +19,7 @@ from coldnotify_testkit.bounded_proxy import in_front_of
 from coldnotify_testkit.command import http_status
 from coldnotify_testkit.fetching import TIMEOUT_S, fetch
 from coldnotify_testkit.stack import Stacks, Up, get_json
-from coldnotify_testkit.waiting import wait_for
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 from websockets.sync.client import connect
@@ -172,7 +172,7 @@ def test_whatever_is_said_on_a_websocket_is_no_error_inside(attacked: Up, path: 
     said: list[bytes | str] = [b"", "", "text", b"\xff" * 20, bytes(200_000)]
     said += [draw.randbytes(draw.choice((1, 2, 5, 60, 3000))) for _ in range(60)]
     for one in said:
-        with connect(url, subprotocols=offered, compression=None) as session:
+        with connect(url, subprotocols=offered, compression=None, open_timeout=WAIT_S) as session:
             # A ping after it is answered, or the session was closed before: what it was is understood by then.
             with suppress(ConnectionClosed):
                 session.send(one)

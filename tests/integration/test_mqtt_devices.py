@@ -14,7 +14,7 @@ from coldnotify_schemas.mqtt.packets import ConnAck, Connect, Packet, PubAck, Pu
 from coldnotify_schemas.mqtt.parsing import PacketBuffer
 from coldnotify_testkit.paho_device import MQTT_3_1_1, MQTT_5, PahoDevice, ToldMessage
 from coldnotify_testkit.stack import Recorder, Stacks, Up, get_json, notify
-from coldnotify_testkit.waiting import wait_for
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 from paho.mqtt.enums import MQTTProtocolVersion
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -308,9 +308,11 @@ def test_a_session_is_kept_from_one_websocket_to_another(up: Up, way: str) -> No
 def test_a_websocket_of_another_subprotocol_is_refused(up: Up, way: str) -> None:
     for offered in (None, [Subprotocol("mqttv3.1")]):
         with pytest.raises(InvalidStatus) as refused:
-            connect(websocket_url(up, way), subprotocols=offered, compression=None)
+            connect(websocket_url(up, way), subprotocols=offered, compression=None, open_timeout=WAIT_S)
         assert refused.value.response.status_code == 400
-    with connect(websocket_url(up, way), subprotocols=[Subprotocol("mqttv3.1"), MQTT], compression=None) as session:
+    with connect(
+        websocket_url(up, way), subprotocols=[Subprotocol("mqttv3.1"), MQTT], compression=None, open_timeout=WAIT_S
+    ) as session:
         assert session.subprotocol == MQTT
         session.send("text")
         with pytest.raises(ConnectionClosed):
@@ -322,10 +324,12 @@ def test_a_page_of_another_origin_gets_no_websocket(stacks: Stacks, tmp_path: Pa
         for way in ("web", "http"):
             url = websocket_url(up, way)
             with pytest.raises(InvalidStatus) as refused:
-                connect(url, subprotocols=[MQTT], origin=Origin("https://other.test"), compression=None)
+                connect(
+                    url, subprotocols=[MQTT], origin=Origin("https://other.test"), compression=None, open_timeout=WAIT_S
+                )
             assert refused.value.response.status_code == 403
             own = Origin(url.removesuffix("/mqtt").replace("ws", "http", 1))
-            with connect(url, subprotocols=[MQTT], origin=own, compression=None) as session:
+            with connect(url, subprotocols=[MQTT], origin=own, compression=None, open_timeout=WAIT_S) as session:
                 assert session.subprotocol == MQTT
 
 
@@ -335,7 +339,7 @@ def test_packets_cross_messages_and_share_one(up: Up, way: str) -> None:
     spoken = ProtocolVersion.MQTT_5
     told = PacketBuffer(1_000_000, spoken, Side.SERVER)
     packets: list[Packet] = []
-    with connect(websocket_url(up, way), subprotocols=[MQTT], compression=None) as session:
+    with connect(websocket_url(up, way), subprotocols=[MQTT], compression=None, open_timeout=WAIT_S) as session:
         for byte in encode(Connect(spoken, f"{DOMAIN}/{GROUP}/{topic}"), spoken):
             session.send(bytes([byte]))
         one, two = (

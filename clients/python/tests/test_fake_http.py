@@ -13,7 +13,7 @@ from coldnotify.http_publisher import HttpPublisher, NotApplied, PublishRejected
 from coldnotify.testing import FakeService
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.threaded_clients import CLIENT, DOMAIN, GROUP, LIMIT_S
-from coldnotify_testkit.waiting import wait_for
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect as websocket
 
@@ -125,7 +125,7 @@ def test_a_client_connects_by_websocket(service: FakeService, make: Callable[...
 
 
 def test_text_is_refused_and_so_is_a_request_that_is_no_websocket(service: FakeService) -> None:
-    with websocket(f"ws://{service.http}/v1/connect") as page:
+    with websocket(f"ws://{service.http}/v1/connect", open_timeout=WAIT_S) as page:
         page.send("text")
         with pytest.raises(ConnectionClosedError) as closed:
             page.recv(LIMIT_S)
