@@ -13,6 +13,7 @@ import pytest
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify_testkit.browser import MISSING, Browser
 from coldnotify_testkit.child import Child
+from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.stack import Stacks
 from coldnotify_testkit.waiting import wait_for
 
@@ -31,19 +32,15 @@ WORKER = """
 import os, pathlib, sys, time
 from coldnotify import Connection, Notify, State
 name, address, state, repaired, temper = sys.argv[1:]
-begun = 0
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 def work(task):
-    global begun
-    begun += 1
     say("begins", task.payload, task.attempts)
     if task.payload == "broken" and not pathlib.Path(repaired).exists():
         raise ValueError("this lamp cannot be reached")
-    if temper == "slow":
-        time.sleep(0.5)
-    elif temper == "crashes" and begun == 3:
+    if temper == "crashes":
         os._exit(7)
+    time.sleep(0.5 if temper == "slow" else 0.1)
     task.done()
     say("done", task.payload)
 notify = Notify("animal.observer", "region-1", name, State(state), Connection(address), retry_min_s=0, retry_max_s=0.1)
@@ -93,6 +90,8 @@ def test_each_task_is_done_and_the_dead_letter_too_once_it_is_sent_again(
         stack.callback(lambda: crashing.kill())
         for name, temper in (("steady", "works"), ("slow", "slow")):
             stack.enter_context(day.start(name, temper))
+        share = f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/channels/{CHANNEL}/shares/{SHARE}"
+        wait_for(lambda: fetch(share).json().get("members") == 3, "all are members", WAIT_S)
         names = [f"task-{number}" for number in range(TASKS)]
         with HttpPublisher(up.http_url) as publisher:
             publisher.send(DOMAIN, GROUP, CHANNEL, "broken", key="lamp-0")
@@ -122,4 +121,5 @@ def test_each_task_is_done_and_the_dead_letter_too_once_it_is_sent_again(
         window.run("document.querySelector('#confirm-yes').click()")
         wait_for(lambda: day.lines("done")["broken"] == 1, "it is done", WAIT_S)
         begun = day.lines("begins")
+        assert crashes
         assert sum(begun[name] for name in names) <= TASKS + crashes, f"a task is repeated where a worker died: {begun}"
