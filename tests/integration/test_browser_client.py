@@ -494,20 +494,26 @@ def test_a_page_is_a_member_of_a_share_and_goes_on_behind_a_killed_gateway(up: U
             wait_for(lambda: told == ["last"], "all else was settled for certain")
 
 
+def _two_tabs(window: Browser, up: Up, site: str, group: str, *, lease_s: int) -> tuple[str, str]:
+    """Opens a tab that leads and has no callback, and one that follows and works. The window shows the second."""
+    arguments = (DOMAIN, group, f"ws://{up.report['web']}", lease_s)
+    page = f"{site}?{urlencode({'domain': DOMAIN, 'group': group, 'address': arguments[2]})}"
+    first = window.tab
+    window.open(page)
+    window.run(MEMBER.replace("  share.subscribe(", "  if (false) share.subscribe("), *arguments)
+    second = window.new_tab()
+    window.open(page)
+    window.run(MEMBER, *arguments)
+    return first, second
+
+
 @pytest.mark.kafka
 @pytest.mark.timeout(3 * _NPM_S)
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_a_tab_that_follows_works_and_gives_back_when_it_is_closed(up: Up, site: str, tmp_path: Path) -> None:
     group, told = "tabs-that-work", list[str]()
-    arguments = (DOMAIN, group, f"ws://{up.report['web']}", 600)
-    page = f"{site}?{urlencode({'domain': DOMAIN, 'group': group, 'address': arguments[2]})}"
     with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
-        first = window.tab
-        window.open(page)
-        window.run(MEMBER.replace("  share.subscribe(", "  if (false) share.subscribe("), *arguments)
-        second = window.new_tab()
-        window.open(page)
-        window.run(MEMBER, *arguments)
+        first, second = _two_tabs(window, up, site, group, lease_s=600)
         for task in ("throws", "retries", "certain"):
             publisher.send(DOMAIN, group, "tasks", task)
         expected = [f"ends {task} 1 false" for task in ("throws", "retries")]
@@ -526,15 +532,8 @@ def test_a_tab_that_follows_works_and_gives_back_when_it_is_closed(up: Up, site:
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_a_tab_whose_leader_is_gone_hears_that_its_lease_is_lost(up: Up, site: str, tmp_path: Path) -> None:
     group, told = "tabs-without-leader", list[str]()
-    arguments = (DOMAIN, group, f"ws://{up.report['web']}", 5)
-    page = f"{site}?{urlencode({'domain': DOMAIN, 'group': group, 'address': arguments[2]})}"
     with up.publisher() as publisher, browser(tmp_path / "chromedriver.log") as window:
-        first = window.tab
-        window.open(page)
-        window.run(MEMBER.replace("  share.subscribe(", "  if (false) share.subscribe("), *arguments)
-        second = window.new_tab()
-        window.open(page)
-        window.run(MEMBER, *arguments)
+        first, second = _two_tabs(window, up, site, group, lease_s=5)
         publisher.send(DOMAIN, group, "tasks", "held")
         window.wait_for("window.goOn !== undefined", "the follower's callback runs")
         with _back_end_worker(up, group, told) as worker:
