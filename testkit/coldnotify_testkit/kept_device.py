@@ -41,6 +41,8 @@ class KeptDevice:
     """As its gateway holds them: options and identifier, by text."""
     present: bool | None = None
     """The last Opened's; None: none has come in this connection."""
+    has_lost: bool = False
+    """True once an Opened that nobody asked for has said that it is not present after all."""
     live: bool = False
     reads: bool = True
     """False: it acknowledges nothing."""
@@ -76,6 +78,7 @@ class KeptDevice:
         self.connections += 1
         self.gateway.devices[self.session] = self
         self.filters, self.present, self.live, self.closed = {}, None, False, None
+        self.has_lost = False
         self.told, self.answered, self.waiting, self.pages = [], [], None, 0
         self.complete = self.acked = None
         self.kept = internal_pb2.Kept(
@@ -186,6 +189,10 @@ class KeptDevice:
             self.gateway.forget(self)
 
     def _on_opened(self, opened: internal_pb2.Opened) -> None:
+        if self.present and opened.in_sync and not opened.kept.present and not self.has_lost:
+            self.has_lost = True
+            self.announce()
+            return
         if opened.ask not in (0, self.ask):
             return
         if opened.ask and opened.HasField("kept") and self.present is None:

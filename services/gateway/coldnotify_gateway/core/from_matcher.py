@@ -139,6 +139,11 @@ class FromMatcher:
         return [] if session is None or handle is None else handle(session, item, now_s)
 
     def _on_opened(self, session: Identified, opened: Opened, now_s: float) -> list[Output]:
+        unasked = opened.ask != session.question.number or (opened.in_sync and session.phase is SessionPhase.IN_SYNC)
+        if unasked and opened.HasField("kept") and session.device is not None and session.device.has_lost(opened.kept):
+            # A matcher handles an earlier Open again, and Kafka has lost the record by which another one answered it:
+            # this one would begin with what is published from now on. It has to hear where the session is.
+            return self._recovery.announce(session, now_s)
         if opened.ask != session.question.number:
             self._counters.stale_answers += 1
             doubts = not opened.ask and session.catching
@@ -151,10 +156,6 @@ class FromMatcher:
                 session.doubt()
             return []
         if opened.in_sync and session.phase is SessionPhase.IN_SYNC:
-            if opened.HasField("kept") and session.device is not None and session.device.has_lost(opened.kept):
-                # Kafka has lost the record by which an earlier matcher answered. This one would begin with what is
-                # published from now on: it has to hear where the session is before its page counts.
-                return self._recovery.announce(session, now_s)
             if session.question.checks:
                 session.claim.checked(opened.digest)
                 session.question.answered()

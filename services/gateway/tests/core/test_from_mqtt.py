@@ -338,8 +338,9 @@ def test_a_ping_acknowledges_the_position_of_a_client_that_owes_nothing(bench: M
     assert session.objects.acked == 30
 
 
+@pytest.mark.parametrize("answers_the_last_question", [True, False])
 def test_a_matcher_that_has_lost_what_another_one_had_kept_hears_of_the_session_before_it_tells_anything(
-    bench: MqttBench,
+    bench: MqttBench, answers_the_last_question: bool
 ) -> None:
     wire, request = bench.connecting(a_connect(clean=False))
     number, ask = request.session, request.open.ask
@@ -347,7 +348,7 @@ def test_a_matcher_that_has_lost_what_another_one_had_kept_hears_of_the_session_
     assert wire.packet(ConnAck).session_present
     bench.take_requests()
     bench.new_matcher()
-    bench.inbox(opened_kept(number, ask, (), 9))
+    bench.inbox(opened_kept(number, ask if answers_the_last_question else ask + 7, (), 9))
     again = [one.open for one in bench.take_requests("open")][-1]
     assert (again.again, again.cursor, again.ask > ask) == (True, 4, True)
     bench.inbox(last_page(number, ask, 9))

@@ -15,7 +15,7 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.matcher_state import EXPIRY_NEVER
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, TOPICS, EngineBench, closed, opened
-from coldnotify_testkit.kept_device import ALWAYS, HOUR_S, IF_NEW, KeptDevice, KeptGateway, Said
+from coldnotify_testkit.kept_device import ALWAYS, HOUR_S, IF_NEW, NEVER, KeptDevice, KeptGateway, Said
 
 
 def subscribed(
@@ -249,6 +249,33 @@ def test_a_set_that_was_lost_while_its_session_lasts_is_sent_by_its_gateway_and_
     device.gateway.run()
     assert device.is_present()
     assert set(device.filters) == {"a", "b/#"}
+
+
+@pytest.mark.parametrize("handled_again", range(7))
+@pytest.mark.parametrize("opened", [True, False])
+@pytest.mark.parametrize("options", [ALWAYS, IF_NEW, NEVER])
+def test_a_lost_session_record_costs_nothing_that_was_published_while_its_device_was_away(
+    handled_again: int, opened: bool, options: int
+) -> None:
+    bench = EngineBench()
+    device = subscribed(bench, "a", options=options)
+    bench.version("a", 1)
+    device.gateway.run()
+    device.leave()
+    bench.settle()
+    bench.version("a", 2)
+    device.connect()
+    bench.settle()
+    # The answer reaches the gateway, or does not; the page does not.
+    device.gateway.hand_over([one for one in bench.items(GATEWAY) if opened and one.WhichOneof("item") == "opened"])
+    bench.log.records[TOPICS.sessions] = []
+    bench.handle_again((max(0, len(bench.log.requests) - handled_again), bench.committed[1]))
+    bench.load()
+    device.gateway.run()
+    device.announce()  # where no request is handled again, the matcher does not know the session
+    device.gateway.run()
+    assert device.live
+    assert Said("a", 2, 1) in [replace(one, answers=()) for one in device.told] or not device.is_present()
 
 
 def test_a_cursor_that_moved_is_written_within_seconds_and_holds_its_requests_until_then() -> None:
