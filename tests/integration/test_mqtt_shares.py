@@ -175,6 +175,10 @@ class Site:
         (found,) = json.loads(body)["shares"]
         return dict(found)
 
+    def wait_begun(self) -> None:
+        """Waits until the matcher has read that the task in hand is begun: who is handed it again is told so."""
+        wait_for(lambda: [one["state"] for one in self.share()["hand_outs"]] == ["begun"], "it is begun")
+
     def wait_settled(self) -> None:
         """Waits until the share has nothing left to do."""
         wait_for(lambda: not any(map(self.share().get, ("waiting", "held", "waiting_more"))), "all is settled")
@@ -303,6 +307,7 @@ def test_a_kept_session_goes_on_with_its_task_at_another_gateway(make_site: Site
         assert first.task().payload == b"long"
         other.subscribe(FILTER)
         wait_for(lambda: site.share()["members"] == 2, "two members")
+        site.wait_begun()
         site.gateways[0].kill()
         site.tasks.send("next")
         following = other.task()
@@ -323,6 +328,7 @@ def test_a_takeover_by_the_same_client_id_has_the_task_again(make_site: SiteMake
         first.subscribe(FILTER)
         site.tasks.send("task")
         first.task()
+        site.wait_begun()
         with Worker(site.port(1), "worker", expiry_s=HOUR_S, clean=False) as second:
             task = second.task()
             assert (task.payload, task.dup) == (b"task", True)
