@@ -69,6 +69,8 @@ class PublishedObject:
     """One object's publishes."""
 
     by_version: dict[int | None, list[PublishCall]] = field(default_factory=dict)
+    written_twice: list[PublishCall] = field(default_factory=list)
+    """Those by arrival that were under way while the topic was lost: in each topic they may have a version."""
     rising: dict[int, Rising] = field(default_factory=dict)
     """By the number of times that the objects topic had been lost."""
     in_place: dict[int, Rising] = field(default_factory=dict)
@@ -117,6 +119,9 @@ class CheckedPublishes:
         calls = [_call(call, answers.get(name)) for name, call in begun.items()]
         for call in calls:
             self._object(call).by_version.setdefault(call.version, []).append(call)
+            answer = call.answer
+            if call.begun.version is None and answer and self.period(call.begun.t) != self.period(answer.t):
+                self._object(call).written_twice.append(call)
             if call.begun.source is not None and call.key is not None and not call.failed:
                 by_source = call.begun.object, call.begun.source
                 period = self.period_of(call.begun.object, call.begun.t)
@@ -196,7 +201,8 @@ class CheckedPublishes:
         published = self.objects.get(object_)
         if published is None:
             return []
-        return published.by_version.get(version, []) + published.by_version.get(None, [])
+        others = [one for one in published.written_twice if one.version not in (version, None)]
+        return published.by_version.get(version, []) + published.by_version.get(None, []) + others
 
 
 def _call(begun: Publish, answer: Published | None) -> PublishCall:

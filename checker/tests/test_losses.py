@@ -75,3 +75,19 @@ def test_a_client_is_not_owed_a_lower_version_that_it_published_after_a_loss(los
 
     assert judge(published()).counts["P2"] == 0
     assert judge(published(source="another")).counts["P2"] == 1
+
+
+def test_a_publish_by_arrival_that_is_repeated_behind_a_loss_has_a_version_in_each_topic() -> None:
+    events: list[Event] = [
+        Started(t=1, client=CLIENT),
+        Register(t=2, client=CLIENT, object=OBJECT),
+        Publish(t=3, publisher="p", id=1, object=OBJECT, payload="p/1"),
+        Told(t=4, client=CLIENT, object=OBJECT, version=1_000, incarnation=0, payload="p/1"),
+        TopicLost(t=5_000_000, topic="coldnotify.objects"),
+        Published(t=6_000_000, publisher="p", id=1, outcome="acknowledged", version=2_000),
+        Told(t=7_000_000, client=CLIENT, object=OBJECT, version=2_000, incarnation=0, payload="p/1"),
+        End(t=8_000_000, connected=[CLIENT]),
+    ]
+    assert judge(events).violations == []
+    events[3] = Told(t=4, client=CLIENT, object=OBJECT, version=1_000, incarnation=0, payload="p/2")
+    assert [one.promise for one in judge(events).violations] == ["P4"]
