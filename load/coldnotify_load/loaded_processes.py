@@ -4,6 +4,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _LISTENING, _ESTABLISHED = "0A", "01"
@@ -83,14 +84,16 @@ def _pids() -> Iterator[int]:
 
 
 def _sockets_of(pid: int) -> set[str]:
-    found = set()
+    found: set[str] = set()
     try:
-        for path in (_PROC / str(pid) / "fd").iterdir():
+        paths = list((_PROC / str(pid) / "fd").iterdir())
+    except OSError:
+        return found
+    for path in paths:
+        with suppress(OSError):  # it may be closed by now, and the others are there
             target = os.readlink(path)  # noqa: PTH115  (it is no path)
             if target.startswith("socket:["):
                 found.add(target[8:-1])
-    except OSError:
-        pass
     return found
 
 

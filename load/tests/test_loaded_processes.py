@@ -3,6 +3,7 @@
 import os
 import socket
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from coldnotify_load.loaded_processes import LoadedProcesses, by_number, is_here, role_of
@@ -22,6 +23,19 @@ def test_whoever_listens_is_found_with_its_connections() -> None:
                 # The kernel's list may lack one while others of the machine come and go.
                 wait_for(lambda: there.connections() == {os.getpid(): 1}, "it is counted")
                 assert one.getpeername()[1] == port
+
+
+def test_a_file_that_is_closed_meanwhile_hides_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    readlink = os.readlink
+
+    def gone_first(path: Path) -> str:
+        if path.name == "0":
+            raise FileNotFoundError
+        return readlink(path)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(os, "readlink", gone_first)
+        assert LoadedProcesses([("127.0.0.1", server.getsockname()[1])]).gateways == [os.getpid()]
 
 
 def test_another_machine_shows_nothing() -> None:

@@ -85,7 +85,7 @@ def test_each_outcome_and_what_was_the_newest_then(port: int, bench: EngineBench
     assert (rejected["outcome"], "verson" in rejected["reason"]) == ("rejected", True)
 
 
-def test_what_was_decided_says_of_which_record_by_its_id(port: int, bench: EngineBench) -> None:
+def test_an_outcome_says_the_id_of_its_record(port: int, bench: EngineBench) -> None:
     bench.publish("o", b'{"version":5}')
     bench.publish("o", b'{"if_version":5,"id":"a"}')
     bench.publish("o", b'{"if_version":5,"id":"b"}')

@@ -546,7 +546,7 @@ def test_a_share_whose_record_is_lost_goes_on_from_its_members(bench: SharesBenc
     assert (share.members, share.definition) == ({"a"}, Definition((), 0, 0))
 
 
-def test_what_is_not_known_of_a_lost_record_is_not_made_up_for_the_next_owner(bench: SharesBench) -> None:
+def test_a_definition_that_was_lost_is_not_made_up_for_the_next_owner(bench: SharesBench) -> None:
     bench.join("a", session=1, attributes=["x"], since=wire_pb2.SINCE_BEGINNING)
     bench.settle()
     bench.stored[TOPICS.shares].clear()
