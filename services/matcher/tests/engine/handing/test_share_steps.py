@@ -554,7 +554,7 @@ def test_a_definition_that_was_lost_is_not_made_up_for_the_next_owner(bench: Sha
         bench.take_over()
         bench.settle()
     (share,) = bench.engine.state.shares
-    assert (share.definition, share.attributes) == (None, {"x"})
+    assert (share.definition, share.attributes) == (None, frozenset({"x"}))
     bench.join("a", session=1, attributes=["x"], since=wire_pb2.SINCE_BEGINNING)
     bench.settle()
     bench.take_over()
