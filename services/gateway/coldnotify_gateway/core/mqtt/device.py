@@ -137,9 +137,9 @@ class MqttSide:
         self.wants_words = True
         """It is told reasons in words in other packets, too, than the one that ends the connection."""
         self.connected = False
+        """Its CONNACK was sent."""
         self.present = False
         """True if its CONNACK said that its session was kept, and no matcher has lost it since."""
-        """Its CONNACK was sent."""
         self.filters: HeldFilters = NO_FILTERS
         self.subscribed: HeldFilters = NO_FILTERS
         """The filters for which a SUBSCRIBE came on this connection."""
